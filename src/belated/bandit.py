@@ -1,0 +1,325 @@
+"""Live: decide now, observe whenever. The same compiled rounds and learners as in simulations.
+
+>>> from belated import Bandit
+>>> bandit = Bandit(["blue", "green", "red"], seed=7)
+>>> first, second = bandit.decide(), bandit.decide()
+>>> bandit.observe(second, reward=1.0), bandit.outstanding
+(<Receipt.USED: 'used'>, 1)
+"""
+
+import math
+from collections.abc import Sequence
+from enum import Enum
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from belated import learners, rounds, snapshot
+from belated.errors import AlreadyObserved, SnapshotError, UnknownDecision
+from belated.kernels import PATIENCE, entry
+from belated.learners import Learner, TunedLearner
+from belated.simplex import FEWEST_ARMS, MOST_ARMS
+
+_DRAWS = 128  # random numbers fetched at once: one at a time they would cost more than the decision
+
+Arm = str | int
+
+
+class Decision(NamedTuple):
+    """What was decided: its round (1 is the first), the arm, and the probability with which that arm was chosen."""
+
+    round: int
+    arm: Arm
+    propensity: float
+
+
+class Receipt(Enum):
+    """What became of an outcome: learned from, or ignored because the learner had given up on it."""
+
+    USED = "used"
+    SKIPPED = "skipped"
+
+
+_USED = Receipt.USED
+_new_tuple = tuple.__new__
+
+
+class Bandit:
+    """A learner that decides one round at a time and hears of outcomes in any order, late, or never.
+
+    Parameters
+    ----------
+    arms
+        The labels of the arms, strings or integers, or their number: 2 to 10,000.
+    learner
+        A name of the catalogue, words such as `"robust:delay_constant=1"`, or a learner.
+    seed
+        Anything that `numpy.random.default_rng` takes.
+    parameters
+        Of the learner.
+    """
+
+    def __init__(
+        self,
+        arms: Sequence[Arm] | int,
+        learner: str | Learner | TunedLearner = "robust",
+        *,
+        seed: Any = None,
+        **parameters: float,
+    ) -> None:
+        tuned = learners.tune(learner, **parameters)
+        labels = _labels(arms)
+        clock = rounds.new_clock(tuned.learner.addresses)
+        memory = rounds.enlarge(clock, rounds.new_memory())
+        self._set(tuned, labels, tuned.learner.new_state(len(labels)), clock, memory)
+        self._generator = np.random.default_rng(seed)
+
+    def _set(
+        self,
+        tuned: TunedLearner,
+        labels: list[Arm],
+        state: NDArray[np.float64],
+        clock: NDArray[np.int64],
+        memory: NDArray[np.void],
+    ) -> None:
+        self._tuned = tuned
+        self._labels = labels
+        self._state = state
+        self._params = tuned.params
+        self._clock = clock
+        self._memory = memory
+        self._p = np.full(len(labels), 1.0 / len(labels))
+        self._draws: list[float] = []
+        self._round = int(clock[rounds.ROUND])
+        self._slots = dict(rounds.outstanding_slots(clock, memory))  # round -> slot, older rounds first
+        self._news_slot = rounds.NONE  # an outcome observed, not yet learned from: the next decision takes it along
+        self._news_loss = 0.0
+        self._missed = bytearray()  # one bit a round: skipped, and no outcome has come since
+        self._next_decision = entry(rounds.next_decision, rounds.NEXT_DECISION)
+        self._arrive = entry(rounds.arrive, rounds.ARRIVE)
+
+    def decide(self, *, draw: float | None = None) -> Decision:
+        """Choose an arm: closes the round before, opens the next.
+
+        draw
+            A number in [0, 1) to use in place of the generator: the arm is the first i with draw < p_1 + ... + p_i.
+        """
+        if draw is None:
+            if not self._draws:
+                self._draws = self._generator.random(_DRAWS).tolist()
+                self._draws.reverse()
+            draw = self._draws.pop()
+        elif not 0.0 <= draw < 1.0:
+            raise ValueError(f"draw is {draw!r}; a number of at least 0 and below 1 is needed")
+        skipped, slot, arm, propensity = self._next_decision(
+            self._state,
+            self._params,
+            self._clock,
+            self._memory,
+            self._p,
+            draw,
+            self._news_slot,
+            self._news_loss,
+        )
+        if slot < 0:
+            self._memory = rounds.enlarge(self._clock, self._memory)
+            return self.decide(draw=draw)
+        self._news_slot = -1
+        if skipped:
+            del self._slots[skipped]
+            self._miss(skipped)
+        self._round = number = self._round + 1
+        self._slots[number] = slot
+        return _new_tuple(Decision, (number, self._labels[arm], propensity))
+
+    def observe(self, decision: Decision | int, *, loss: float | None = None, reward: float | None = None) -> Receipt:
+        """Report the outcome of a decision, or of its round: a loss in [0, 1], or a reward = 1 - loss."""
+        number = decision[0] if type(decision) is Decision else _round_of(decision)
+        if loss is None:
+            if reward is None:
+                raise ValueError("neither loss nor reward is given; one of them is needed")
+            loss = 1.0 - _checked("reward", reward)
+        elif reward is not None:
+            raise ValueError(f"both loss={loss!r} and reward={reward!r} are given; one of them is needed")
+        elif type(loss) is not float or not 0.0 <= loss <= 1.0:
+            loss = _checked("loss", loss)
+        slot = self._slots.pop(number, None)
+        if slot is None:
+            return self._observe_late(number)
+        if self._news_slot >= 0:
+            self._catch_up()
+        self._news_slot = slot
+        self._news_loss = loss
+        return _USED
+
+    def _catch_up(self) -> None:
+        """Learn from the outcome that was left for the next decision."""
+        if self._news_slot >= 0:
+            self._arrive(self._state, self._params, self._clock, self._memory, self._news_slot, self._news_loss)
+            self._news_slot = -1
+
+    def _observe_late(self, number: int) -> Receipt:
+        if not 1 <= number <= self._round:
+            decided = f"rounds 1 to {self._round} have been decided" if self._round else "nothing has been decided yet"
+            raise UnknownDecision(f"there is no decision of round {number}: {decided}")
+        byte, bit = number >> 3, 1 << (number & 7)
+        if byte >= len(self._missed) or not self._missed[byte] & bit:
+            raise AlreadyObserved(f"the outcome of round {number} was observed before")
+        self._missed[byte] &= ~bit
+        return Receipt.SKIPPED
+
+    def _miss(self, number: int) -> None:
+        byte = number >> 3
+        if byte >= len(self._missed):
+            self._missed.extend(bytes(byte + 1))  # twice what is needed
+        self._missed[byte] |= 1 << (number & 7)
+
+    @property
+    def arms(self) -> tuple[Arm, ...]:
+        return tuple(self._labels)
+
+    @property
+    def learner(self) -> str:
+        """The learner's name, with the parameters that were set."""
+        return self._tuned.label
+
+    @property
+    def distribution(self) -> NDArray[np.float64]:
+        """The distribution that the last decision was drawn from, in the order of the arms; uniform before the first."""
+        return self._p.copy()
+
+    @property
+    def loss_estimates(self) -> NDArray[np.float64]:
+        """What the learner holds against each arm: cumulative estimates of its losses."""
+        self._catch_up()
+        return self._state[self._tuned.learner.losses_at.places(len(self._labels))]
+
+    @property
+    def rounds(self) -> int:
+        """Decisions made."""
+        return self._round
+
+    @property
+    def outstanding(self) -> int:
+        """Decisions still waited for."""
+        return len(self._slots)
+
+    @property
+    def cumulative_outstanding(self) -> int:
+        """D_t: the numbers of outstanding decisions with which the rounds so far were opened, summed up."""
+        return int(self._clock[rounds.CUMULATIVE_OUTSTANDING])
+
+    @property
+    def patience(self) -> float:
+        """How many rounds the learner waits for an outcome before it skips the decision; inf if it never does."""
+        patience = self._tuned.learner.patience
+        if patience is None:
+            return math.inf
+        self._catch_up()
+        return float(entry(patience, PATIENCE)(self._state, self._params))
+
+    @property
+    def skipped(self) -> int:
+        """Decisions given up on."""
+        return int(self._clock[rounds.SKIPS])
+
+    def __repr__(self) -> str:
+        return (
+            f"Bandit({len(self._labels)} arms, learner={self.learner!r}, rounds={self.rounds}, "
+            f"outstanding={self.outstanding}, skipped={self.skipped})"
+        )
+
+    def to_bytes(self) -> bytes:
+        """Everything, the generator included, to go on exactly from here."""
+        self._catch_up()
+        learner = self._tuned.learner
+        header = {
+            "arms": self._labels,
+            "learner": learner.name,
+            "parameters": dict(self._tuned.values),
+            "generator": _generator_state(self._generator),
+            "draws": self._draws,
+        }
+        arrays = {
+            "state": self._state,
+            "clock": self._clock,
+            "memory": self._memory,
+            "distribution": self._p,
+            "missed": np.frombuffer(bytes(self._missed), dtype=np.uint8),
+        }
+        return snapshot.pack(header, arrays)
+
+    @classmethod
+    def from_bytes(cls, blob: bytes, learner: Learner | None = None) -> "Bandit":
+        """Go on from a snapshot. A learner that is not in the catalogue must be given again."""
+        header, arrays = snapshot.unpack(blob)
+        if learner is not None and learner.name != header["learner"]:
+            raise SnapshotError(f"the snapshot is of learner {header['learner']!r}, not of {learner.name!r}")
+        try:
+            tuned = learners.tune(learner or learners.find(header["learner"]), **header["parameters"])
+        except ValueError as error:
+            raise SnapshotError(f"the snapshot is of a learner that is not to be had here: {error}") from error
+        n_arms = len(header["arms"])
+        if arrays["state"].size != tuned.learner.size(n_arms):
+            raise SnapshotError(
+                f"the snapshot holds {arrays['state'].size} numbers of {tuned.learner.name!r} where "
+                f"{tuned.learner.size(n_arms)} are needed: it was made by another version of this learner"
+            )
+        bandit = cls.__new__(cls)
+        arrays["clock"][[rounds.DECIDE_AT, rounds.LEARN_AT, rounds.PATIENCE_AT]] = tuned.learner.addresses
+        bandit._set(tuned, header["arms"], arrays["state"], arrays["clock"], arrays["memory"])
+        bandit._p = arrays["distribution"]
+        bandit._missed = bytearray(arrays["missed"].tobytes())
+        bandit._draws = header["draws"]
+        bandit._generator = _generator_from(header["generator"])
+        return bandit
+
+
+def _labels(arms: Sequence[Arm] | int) -> list[Arm]:
+    if isinstance(arms, bool | str | bytes | float) or not isinstance(arms, int | np.integer | Sequence | np.ndarray):
+        raise ValueError(f"arms is {arms!r}; a number of arms or a list of labels is needed")
+    labels: list[Arm] = list(range(int(arms))) if isinstance(arms, int | np.integer) else list(arms)
+    labels = [label.item() if isinstance(label, np.generic) else label for label in labels]
+    if not FEWEST_ARMS <= len(labels) <= MOST_ARMS:
+        count = arms if isinstance(arms, int | np.integer) else len(labels)
+        raise ValueError(f"there are {count} arms; {FEWEST_ARMS} to {MOST_ARMS} are needed")
+    seen: set[Arm] = set()
+    for label in labels:
+        if isinstance(label, bool) or not isinstance(label, str | int):
+            raise ValueError(f"arm {label!r} is a {type(label).__name__}; labels are strings or integers")
+        if label in seen:
+            raise ValueError(f"arm {label!r} is given twice; labels must differ")
+        seen.add(label)
+    return labels
+
+
+def _round_of(decision: Any) -> int:
+    if isinstance(decision, int | np.integer) and not isinstance(decision, bool):
+        return int(decision)
+    if isinstance(decision, Decision):
+        return decision.round
+    raise UnknownDecision(f"{decision!r} is neither a Decision nor the round of one")
+
+
+def _checked(name: str, value: Any) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not 0.0 <= number <= 1.0:
+        raise ValueError(f"{name} is {value!r}; a number from 0 to 1 is needed")
+    return number
+
+
+def _generator_state(generator: np.random.Generator) -> dict[str, Any]:
+    return dict(generator.bit_generator.state)
+
+
+def _generator_from(state: dict[str, Any]) -> np.random.Generator:
+    kind = getattr(np.random, str(state.get("bit_generator")), None)
+    if not (isinstance(kind, type) and issubclass(kind, np.random.BitGenerator)):
+        raise SnapshotError(f"the snapshot's generator is {state.get('bit_generator')!r}, which numpy does not have")
+    bits = kind()
+    bits.state = state
+    return np.random.Generator(bits)

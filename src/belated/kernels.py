@@ -1,0 +1,168 @@
+"""How belated compiles: one set of options, one set of signatures, one place.
+
+Every compiled function of the package is made by `kernel`. A learner's three functions share the signatures below, so
+that one loop, compiled once and cached between processes, can run any of them: it receives their addresses and calls
+through `call_decide`, `call_learn` and `call_patience`.
+
+With NUMBA_DISABLE_JIT=1 everything here turns into plain Python: `kernel` returns the function itself, an address is a
+place in a list of functions, and the calls are calls.
+"""
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar, overload
+
+import numba
+import numpy as np
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+COMPILED = not numba.config.DISABLE_JIT
+
+STATE = types.float64[::1]
+"""A learner's state: as many numbers as it asks for, zeros at first."""
+VECTOR = types.float64[::1]
+INTEGERS = types.int64[::1]
+
+DECIDE = types.float64(STATE, VECTOR, types.int64, VECTOR)
+"""decide(state, params, outstanding, p) -> mark"""
+LEARN = types.void(STATE, VECTOR, types.int64, types.float64, types.float64, types.float64)
+"""learn(state, params, arm, loss, propensity, mark)"""
+PATIENCE = types.float64(STATE, VECTOR)
+"""patience(state, params) -> rounds to wait"""
+
+# IEEE arithmetic everywhere, so that a piece inlined into two callers gives the same bits in both. Only the FTRL solver
+# asks for more: sums may be taken in vector order. nan and inf keep their meaning even there.
+_REASSOCIATE = {"reassoc", "contract", "nsz", "arcp"}
+
+
+@cache
+def cache_directory() -> Path:
+    """Where compiled code is kept: a folder named by a hash of this package's sources and of numba's version.
+
+    numba looks only at the file of the compiled function itself, so an edit in a file that it calls would leave stale
+    machine code behind. A new hash is a new folder.
+    """
+    package = Path(__file__).parent
+    digest = hashlib.blake2b(f"{numba.__version__} {np.__version__}".encode(), digest_size=8)
+    for source in sorted(package.rglob("*.py")):
+        digest.update(source.read_bytes())
+    name = f"belated-{digest.hexdigest()}"
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    wanted = os.environ.get("NUMBA_CACHE_DIR")
+    for parent in [wanted] if wanted else [package / "__pycache__", home]:
+        folder = Path(parent) / name
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder):
+                return folder
+        except OSError:
+            continue
+    return Path(tempfile.mkdtemp(prefix=name))
+
+
+@overload
+def kernel(function: F, /) -> F: ...
+@overload
+def kernel(*, reassociate: bool = ..., inline: bool = ...) -> Callable[[F], F]: ...
+def kernel(function: F | None = None, /, *, reassociate: bool = False, inline: bool = False) -> F | Callable[[F], F]:
+    """Compile a function when it is first needed, cache the machine code on disk, release the GIL while it runs."""
+
+    def compile_later(function: F) -> F:
+        if not COMPILED:
+            return function
+        before = numba.config.CACHE_DIR
+        numba.config.CACHE_DIR = str(cache_directory())  # read by numba while it decorates
+        try:
+            jitted: F = numba.njit(
+                function,
+                cache=True,
+                nogil=True,
+                error_model="numpy",
+                forceinline=inline,
+                _nrt=False,  # nothing here allocates: no reference counts to keep
+                fastmath=_REASSOCIATE if reassociate else False,
+            )
+        finally:
+            numba.config.CACHE_DIR = before
+        return jitted
+
+    return compile_later(function) if function is not None else compile_later
+
+
+_uncompiled: list[Any] = [None]
+
+
+def address(function: Any, signature: Any) -> int:
+    """The machine address of a kernel compiled for a signature. Never 0."""
+    if not COMPILED:
+        _uncompiled.append(function)
+        return len(_uncompiled) - 1
+    result = _compiled(function, signature)
+    return int(result.library.get_pointer_to_function(result.fndesc.llvm_func_name))
+
+
+def entry(function: F, signature: Any) -> F:
+    """A kernel as Python calls it fastest: past numba's dispatcher, which would look at each argument's type first.
+
+    The caller answers for the types: arrays exactly as in the signature, Python numbers elsewhere.
+    """
+    if not COMPILED:
+        return function
+    entry_point: F = _compiled(function, signature).entry_point
+    return entry_point
+
+
+def _compiled(function: Any, signature: Any) -> Any:
+    function.compile(signature)
+    return function.overloads[tuple(signature.args)]
+
+
+def _typed_call(signature: Any, given: tuple[Any, ...]) -> Any:
+    """What an intrinsic answers: the type of call(address, *arguments) and the code for it.
+
+    The arguments stand one by one in the intrinsics below: packed in a tuple, each array would be counted up and down, by
+    atomic instructions that cost more than the call.
+    """
+
+    def generate(context: Any, builder: Any, outer: Any, values: Any) -> Any:
+        target, *passed = values
+        convention = context.call_conv
+        cast = [context.cast(builder, *each) for each in zip(passed, given, signature.args, strict=True)]
+        pointee = convention.get_function_type(signature.return_type, signature.args)
+        function = builder.inttoptr(target, pointee.as_pointer())
+        status, result = convention.call_function(builder, function, signature.return_type, signature.args, cast)
+        with cgutils.if_unlikely(builder, status.is_error):
+            convention.return_status_propagate(builder, status)
+        return result if signature.return_type != types.void else context.get_dummy_value()
+
+    return signature.return_type(types.int64, *given), generate
+
+
+if COMPILED:
+
+    @intrinsic
+    def call_decide(typing, address, state, params, outstanding, p):  # type: ignore[no-untyped-def]
+        return _typed_call(DECIDE, (state, params, outstanding, p))
+
+    @intrinsic
+    def call_learn(typing, address, state, params, arm, loss, propensity, mark):  # type: ignore[no-untyped-def]
+        return _typed_call(LEARN, (state, params, arm, loss, propensity, mark))
+
+    @intrinsic
+    def call_patience(typing, address, state, params):  # type: ignore[no-untyped-def]
+        return _typed_call(PATIENCE, (state, params))
+
+else:
+
+    def call_decide(address, *arguments):  # type: ignore[no-untyped-def]
+        return _uncompiled[address](*arguments)
+
+    call_learn = call_patience = call_decide

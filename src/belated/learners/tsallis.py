@@ -1,0 +1,38 @@
+"""Tsallis-INF with importance weighting (Zimmert & Seldin 2021, JMLR 22, Algorithm 1): the best of both worlds without delay.
+
+    x_t = argmin <L, x> - 2 sqrt(t) sum sqrt(x_i),      L_{I_s} += loss / x_{s,I_s}     when the outcome of s arrives.
+
+Their eta_t = 2 / sqrt(t) with regulariser -(4 / eta_t) sum sqrt(x_i) is the same thing. Nothing in it knows of delay; used
+on arrival, with the propensity of the decision, it is what `robust` becomes when nothing is ever outstanding.
+"""
+
+import math
+
+from belated import simplex
+from belated.kernels import kernel
+from belated.learners.learner import Learner
+
+ROUND = simplex.OWN
+
+
+@kernel
+def decide(state, params, outstanding, p):  # type: ignore[no-untyped-def]
+    state[ROUND] += 1.0
+    simplex.solve(state, math.sqrt(state[ROUND]), 0.0, p)
+    return 0.0
+
+
+@kernel
+def learn(state, params, arm, loss, propensity, mark):  # type: ignore[no-untyped-def]
+    simplex.add_loss(state, arm, loss / propensity)
+
+
+LEARNER = Learner(
+    name="tsallis",
+    summary="best of both worlds where nothing is delayed; knows nothing of delay",
+    paper="Zimmert & Seldin 2021, Tsallis-INF (IW)",
+    size=simplex.size,
+    losses_at=simplex.LOSSES_AT,
+    decide=decide,
+    learn=learn,
+)

@@ -1,0 +1,122 @@
+"""The loop of a simulation: every learner, environment and law of delay goes through this one, compiled once."""
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from belated import rounds as protocol
+from belated.calendar import CALENDAR, arrive_due, schedule
+from belated.coins import flip
+from belated.kernels import INTEGERS, STATE, VECTOR, call_learn, call_patience, entry, kernel, types
+from belated.rounds import MEMORY, close_round, open_round, remember
+
+# The columns of a trace.
+ARM = 0
+OUTSTANDING = 1
+SKIPPED = 2
+
+
+@kernel
+def play(  # type: ignore[no-untyped-def]
+    state,
+    params,
+    clock,
+    memory,
+    calendar,
+    p,
+    draws,
+    losses,
+    delays,
+    expected,
+    key,
+    begin,
+    horizon,
+    paid,
+    trace,
+    trace_patience,
+    trace_p,
+    trace_losses,
+    first,
+    width,
+    step,
+):
+    """Play the rounds of a chunk from index `begin`; the index reached.
+
+    It is short of the end where memory must grow first, and -1 - index where a loss or delay is out of range.
+    """
+    varying = expected.shape[0] > 1
+    coins = losses.shape[0] == 0
+    tracing = trace.shape[0] > 0
+    skips = clock[protocol.PATIENCE_AT] != 0
+    for j in range(begin, draws.size):
+        if clock[protocol.FREE] == protocol.NONE:
+            return j
+        outstanding = clock[protocol.OUTSTANDING]
+        arm, mark = open_round(state, params, clock, p, draws[j])
+        now = clock[protocol.ROUND]
+        mean = expected[j, arm] if varying else expected[0, arm]
+        delay = delays[j]
+        if coins:
+            if delay < 0 or not 0.0 <= mean <= 1.0:
+                return -1 - j
+            loss = flip(key, now, arm, mean)
+        else:
+            loss = losses[j, arm]
+            if delay < 0 or not 0.0 <= loss <= 1.0:
+                return -1 - j
+        paid[j] = mean
+        if delay == 0:
+            arrive_due(calendar, state, params, clock, memory, now)
+            call_learn(clock[protocol.LEARN_AT], state, params, arm, loss, p[arm], mark)
+        else:
+            clock[protocol.OUTSTANDING] += 1
+            comes = delay <= horizon - now
+            if comes or skips:  # what never comes need not be remembered, unless to be skipped
+                slot = remember(clock, memory, arm, p[arm], mark, now + delay if comes else protocol.NOT_DUE, loss)
+                if comes:
+                    schedule(calendar, memory, slot, now + delay)
+            arrive_due(calendar, state, params, clock, memory, now)
+        skipped = close_round(state, params, clock, memory)
+        if tracing:
+            trace[j, ARM] = arm
+            trace[j, OUTSTANDING] = outstanding
+            trace[j, SKIPPED] = skipped
+            trace_patience[j] = np.inf
+            if skips:
+                trace_patience[j] = call_patience(clock[protocol.PATIENCE_AT], state, params)
+            for i in range(p.size):
+                trace_p[j, i] = p[i]
+                trace_losses[j, i] = state[first + i // width * step + i % width]
+    return draws.size
+
+
+_LOSSES = types.float64[:, ::1]
+_PLAY = types.int64(
+    STATE,
+    VECTOR,
+    INTEGERS,
+    MEMORY,
+    CALENDAR,
+    VECTOR,
+    VECTOR,
+    _LOSSES,
+    INTEGERS,
+    _LOSSES,
+    types.uint64,
+    types.int64,
+    types.int64,
+    VECTOR,
+    types.int64[:, ::1],
+    VECTOR,
+    _LOSSES,
+    _LOSSES,
+    types.int64,
+    types.int64,
+    types.int64,
+)
+
+
+@cache
+def compiled_play() -> Any:
+    return entry(play, _PLAY)

@@ -1,0 +1,44 @@
+"""A progress bar on standard error, where somebody is looking at one."""
+
+import sys
+import time
+from typing import TextIO
+
+
+class Progress:
+    """Counts work done towards a total; draws at most ten times a second, and only on a terminal."""
+
+    WIDTH = 30
+
+    def __init__(self, total: int, label: str, shown: bool | None = None, stream: TextIO | None = None) -> None:
+        self.stream = stream or sys.stderr
+        self.total = max(total, 1)
+        self.label = label
+        self.shown = self.stream.isatty() if shown is None else shown
+        self.begun = time.monotonic()
+        self.drawn = 0.0
+        self.longest = 0
+
+    def at(self, done: int) -> None:
+        """Show that so much is done."""
+        now = time.monotonic()
+        if self.shown and now - self.drawn >= 0.1:
+            self.drawn = now
+            self._draw(min(done / self.total, 1.0), now - self.begun)
+
+    def _draw(self, share: float, seconds: float) -> None:
+        filled = round(share * self.WIDTH)
+        left = f"{seconds * (1.0 - share) / share:.0f} s left" if share > 0.0 else "starting"
+        self._write(f"{self.label} [{'█' * filled}{'·' * (self.WIDTH - filled)}] {share:4.0%}  {left}")
+
+    def _write(self, line: str) -> None:
+        self.stream.write("\r" + line.ljust(self.longest))
+        self.stream.flush()
+        self.longest = len(line)
+
+    def close(self) -> None:
+        """Take the bar away."""
+        if self.shown and self.longest:
+            self._write("")
+            self.stream.write("\r")
+            self.stream.flush()

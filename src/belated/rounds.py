@@ -1,0 +1,220 @@
+"""The protocol, in one place for live and bulk: opening a round, drawing, remembering, arriving, giving up.
+
+Round t, in this order (Masoudian, Zimmert & Seldin 2024, Algorithm 1, read causally; docs/math.md):
+
+1. open: the outstanding decisions are counted, the learner writes its distribution p, an arm is drawn from it;
+2. the decision is remembered: its arm, its propensity, and the mark that the learner wants back with the outcome;
+3. arrivals: every outcome that comes before round t + 1 opens is learned from, with what was remembered;
+4. close: the oldest outstanding decision s < t with t - s >= patience is skipped, given up for good.
+
+Decisions are remembered in slots of a table that the caller enlarges when it is full (`enlarge`). Slots of outstanding
+decisions form a list from the oldest to the newest, so that arriving, skipping and counting cost O(1).
+"""
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+from numba import from_dtype
+from numpy.typing import NDArray
+
+from belated.kernels import INTEGERS, STATE, VECTOR, call_decide, call_learn, call_patience, kernel, types
+
+SLOT = np.dtype(
+    [
+        ("round", np.int64),
+        ("due", np.int64),  # the round at whose end the outcome comes, where that is known: in simulations
+        ("propensity", np.float64),
+        ("mark", np.float64),
+        ("loss", np.float64),  # of the outcome to come, likewise
+        ("arm", np.int32),
+        ("next", np.int32),  # in the list of free slots, or of those due together
+        ("older", np.int32),  # in the list of outstanding decisions
+        ("newer", np.int32),
+    ]
+)
+MEMORY = types.Array(from_dtype(SLOT), 1, "C")
+NONE = -1
+SKIPPED = -2  # as `older`: given up, yet still on its way
+NOT_DUE = -1  # as `due`: nobody knows when
+FOREVER = 1 << 62
+
+# The fields of the clock.
+ROUND = 0
+OUTSTANDING = 1
+CUMULATIVE_OUTSTANDING = 2  # D_t, the sum of the counts with which rounds were opened
+MOST_OUTSTANDING = 3
+SKIPS = 4
+PATIENCE = 5  # whole rounds to wait, when last asked
+OLDEST = 6  # slots
+NEWEST = 7
+FREE = 8
+DECIDE_AT = 9  # addresses of the learner's functions, in this process
+LEARN_AT = 10
+PATIENCE_AT = 11  # 0 for a learner that never skips
+CLOCK_FIELDS = 12
+
+
+def new_clock(addresses: tuple[int, int, int]) -> NDArray[np.int64]:
+    """The clock of a learner with these functions (decide, learn, patience), before the first round."""
+    clock = np.zeros(CLOCK_FIELDS, dtype=np.int64)
+    clock[[OLDEST, NEWEST, FREE]] = NONE
+    clock[[DECIDE_AT, LEARN_AT, PATIENCE_AT]] = addresses
+    return clock
+
+
+def new_memory() -> NDArray[np.void]:
+    return np.zeros(0, dtype=SLOT)
+
+
+def enlarge(clock: NDArray[np.int64], memory: NDArray[np.void]) -> NDArray[np.void]:
+    """A table with twice the slots; the new ones are free."""
+    size = memory.size
+    larger = np.zeros(max(64, 2 * size), dtype=SLOT)
+    larger[:size] = memory
+    following = np.arange(size + 1, larger.size + 1, dtype=np.int32)
+    following[-1] = clock[FREE]
+    larger["next"][size:] = following
+    clock[FREE] = size
+    return larger
+
+
+def outstanding_slots(clock: NDArray[np.int64], memory: NDArray[np.void]) -> Iterator[tuple[int, int]]:
+    """(round, slot) of every outstanding decision, the oldest first."""
+    slot = int(clock[OLDEST])
+    while slot != NONE:
+        yield int(memory[slot]["round"]), slot
+        slot = int(memory[slot]["newer"])
+
+
+@kernel(inline=True)
+def draw_arm(p, draw):  # type: ignore[no-untyped-def]
+    """The first arm i with draw < p_1 + ... + p_i; where rounding leaves the sum below draw, the last that can be drawn.
+
+    Counted, not searched: a loop that ends at a random place costs more than its steps.
+    """
+    total = 0.0
+    arm = 0
+    for i in range(p.size):
+        total += p[i]
+        arm += draw >= total
+    if arm == p.size:
+        arm -= 1
+        while p[arm] == 0.0:
+            arm -= 1
+    return arm
+
+
+@kernel(inline=True)
+def open_round(state, params, clock, p, draw):  # type: ignore[no-untyped-def]
+    """Open the next round: (arm, mark)."""
+    clock[ROUND] += 1
+    outstanding = clock[OUTSTANDING]
+    clock[CUMULATIVE_OUTSTANDING] += outstanding
+    clock[MOST_OUTSTANDING] = max(clock[MOST_OUTSTANDING], outstanding)
+    mark = call_decide(clock[DECIDE_AT], state, params, outstanding, p)
+    return draw_arm(p, draw), mark
+
+
+@kernel(inline=True)
+def remember(clock, memory, arm, propensity, mark, due, loss):  # type: ignore[no-untyped-def]
+    """Keep the decision of the open round as the newest outstanding one; its slot. There must be a free one."""
+    slot = clock[FREE]
+    record = memory[slot]
+    clock[FREE] = record["next"]
+    record["round"] = clock[ROUND]
+    record["due"] = due
+    record["loss"] = loss
+    record["arm"] = arm
+    record["propensity"] = propensity
+    record["mark"] = mark
+    newest = clock[NEWEST]
+    record["older"] = newest
+    record["newer"] = NONE
+    if newest == NONE:
+        clock[OLDEST] = slot
+    else:
+        memory[newest]["newer"] = slot
+    clock[NEWEST] = slot
+    return slot
+
+
+@kernel(inline=True)
+def _leave(clock, memory, slot):  # type: ignore[no-untyped-def]
+    """Take a slot out of the list of outstanding decisions."""
+    record = memory[slot]
+    older = record["older"]
+    newer = record["newer"]
+    if older == NONE:
+        clock[OLDEST] = newer
+    else:
+        memory[older]["newer"] = newer
+    if newer == NONE:
+        clock[NEWEST] = older
+    else:
+        memory[newer]["older"] = older
+
+
+@kernel(inline=True)
+def _free(clock, memory, slot):  # type: ignore[no-untyped-def]
+    memory[slot]["next"] = clock[FREE]
+    clock[FREE] = slot
+
+
+@kernel(inline=True)
+def arrive(state, params, clock, memory, slot, loss):  # type: ignore[no-untyped-def]
+    """The outcome of a remembered decision has come: learn from it, unless it was skipped, and forget the decision."""
+    record = memory[slot]
+    if record["older"] != SKIPPED:
+        call_learn(clock[LEARN_AT], state, params, record["arm"], loss, record["propensity"], record["mark"])
+        _leave(clock, memory, slot)
+        clock[OUTSTANDING] -= 1
+    _free(clock, memory, slot)
+
+
+@kernel(inline=True)
+def close_round(state, params, clock, memory):  # type: ignore[no-untyped-def]
+    """Skip the oldest outstanding decision if the learner's patience with it is over: its round, or 0."""
+    oldest = clock[OLDEST]
+    if oldest == NONE or clock[PATIENCE_AT] == 0:
+        return 0
+    record = memory[oldest]
+    waited = clock[ROUND] - record["round"]
+    if waited == 0 or waited < clock[PATIENCE]:  # patience never shrinks: no need to ask again yet
+        return 0
+    rounds = call_patience(clock[PATIENCE_AT], state, params)
+    clock[PATIENCE] = FOREVER if rounds > FOREVER else math.ceil(rounds)
+    if waited < clock[PATIENCE]:
+        return 0
+    _leave(clock, memory, oldest)
+    clock[OUTSTANDING] -= 1
+    clock[SKIPS] += 1
+    if record["due"] == NOT_DUE:
+        _free(clock, memory, oldest)
+    else:
+        record["older"] = SKIPPED  # its slot is still on the list of those due with it
+    return record["round"]
+
+
+@kernel
+def next_decision(state, params, clock, memory, p, draw, slot, loss):  # type: ignore[no-untyped-def]
+    """Live: let the outcome of a slot arrive (unless it is NONE), close the round, open the next.
+
+    (round skipped or 0, slot, arm, propensity); nothing is done, and the slot is NONE, where memory must grow first.
+    """
+    if clock[FREE] == NONE and slot == NONE:
+        return 0, NONE, 0, 0.0
+    if slot != NONE:
+        arrive(state, params, clock, memory, slot, loss)
+    skipped = close_round(state, params, clock, memory)
+    arm, mark = open_round(state, params, clock, p, draw)
+    slot = remember(clock, memory, arm, p[arm], mark, NOT_DUE, 0.0)
+    clock[OUTSTANDING] += 1
+    return skipped, slot, arm, p[arm]
+
+
+_RECORDS = (STATE, VECTOR, INTEGERS, MEMORY)
+NEXT_DECISION = types.Tuple((types.int64, types.int64, types.int64, types.float64))(
+    *_RECORDS, VECTOR, types.float64, types.int64, types.float64
+)
+ARRIVE = types.void(*_RECORDS, types.int64, types.float64)

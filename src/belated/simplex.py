@@ -1,0 +1,314 @@
+"""The distribution that minimises regularised loss: the one FTRL solver, for every learner, live, bulk and alone.
+
+    x = argmin over the simplex of  <L, x> - 2 a sum_i sqrt(x_i) + b sum_i x_i (log x_i - 1)
+
+a is the rate of the Tsallis part, b the rate of the entropy (1/eta_t and 1/gamma_t in Masoudian, Zimmert & Seldin 2024,
+Eq. regularizer). With y_i = x_i^(-1/2) and the multiplier mu of sum_i x_i = 1, stationarity reads
+
+    a y_i + 2 b log y_i = L_i - mu.                                                                             (*)
+
+- a = 0: x is the softmax of -L/b.
+- cold: Newton in mu from the right end of its bracket, (*) solved to the last bit for each arm at each step. The sum is
+  increasing and convex in mu, so the iteration is monotone and cannot fail. Used when nothing is known.
+- warm: from one round to the next the solution hardly moves. One pass takes a joint step in (mu, y) whose error is of
+  the fourth order in the relative change of y, from a prediction of mu that is right to first order. Most rounds need
+  one pass, and a pass costs one division and no logarithm per arm. A pass whose step was not small is followed by
+  another; a step too large for the series hands over to cold.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from belated.kernels import STATE, VECTOR, entry, kernel, types
+from belated.layout import Layout
+
+# The state of a learner built on the solver: SINGLES single numbers, then blocks of LANES arms, each block field by field.
+# Within a block every distance is a constant of the compiled code, which is what lets the compiler work on several arms at
+# once; lanes beyond the last arm are there with weight 0 and never move.
+LANES = 12
+FIELDS = 9
+SINGLES = 16
+# Offsets of an arm's fields in the state. Unsigned, so that no code is made for negative indices.
+LOSSES = np.uint64(0 * LANES)  # L, the input
+KNOWN = np.uint64(1 * LANES)  # L as the last solution knows it
+ROOTS = np.uint64(2 * LANES)  # y
+LOGS = np.uint64(3 * LANES)  # log y, carried along by log1p of each step
+PRESENT = np.uint64(4 * LANES)  # 1 for an arm, 0 beyond the last
+SHARES = np.uint64(5 * LANES)  # x
+SHARE_SLOPES = np.uint64(6 * LANES)  # dx/dmu
+STEPS = np.uint64(7 * LANES)  # rho, the relative step of y in a pass
+STEP_SLOPES = np.uint64(8 * LANES)  # -drho/dmu
+
+# The single numbers.
+LEVEL = 0  # mu
+TSALLIS_RATE = 1  # a of the last solution
+ENTROPY_RATE = 2  # b of the last solution
+LEVEL_SLOPE = 3  # dmu / d(sum x) = 1 / (2 sum x w), where w = 1 / (a y + 2b); by the implicit function theorem
+TSALLIS_SLOPE = 4  # dmu/da = -(sum x w y) / (sum x w); here sum x w y
+ENTROPY_SLOPE = 5  # dmu/db = -2 (sum x w log y) / (sum x w); here sum x w log y
+AGE = 6  # warm solutions since the logarithms were computed afresh; 0 where there is no solution yet
+NEWS_ARM = 7  # 1 + the arm whose loss estimate grew last, 0 where none has since the last solution,
+NEWS = 8  # and by how much
+OWN = 9  # from here to SINGLES - 1: the learner's own
+
+_FRESH_LOGS = 128  # rounds between fresh logarithms, so that rounding in LOGS cannot pile up
+_SMALL = 4e-8  # a sum of squared steps below this: what is left, of the fourth order, is under 1e-14
+_CLOSE = 1e-7  # a miss of sum x = 1 below this: what Newton leaves, of the second order, is under 1e-14
+_LARGE = 0.1  # a sum of squared steps above this: the series is not to be trusted
+
+FEWEST_ARMS = 2
+MOST_ARMS = 10_000
+
+
+def size(n_arms: int) -> int:
+    """How many numbers the state has for so many arms."""
+    return SINGLES + FIELDS * LANES * -(-n_arms // LANES)
+
+
+LOSSES_AT = Layout(first=SINGLES, width=LANES, step=FIELDS * LANES)
+"""Where the loss estimates stand in the state."""
+
+
+@kernel(inline=True)
+def at(arm):  # type: ignore[no-untyped-def]
+    """Where the fields of an arm begin in the state."""
+    return np.uint64(SINGLES + arm // LANES * (FIELDS * LANES) + arm % LANES)
+
+
+@kernel(reassociate=True, inline=True)
+def _warm(state, a, b):  # type: ignore[no-untyped-def]
+    """Move the last solution to the present losses and rates; False where it is too far away."""
+    blocks = state.size // (FIELDS * LANES)
+    level = (
+        state[LEVEL]
+        - ((a - state[TSALLIS_RATE]) * state[TSALLIS_SLOPE] + 2.0 * (b - state[ENTROPY_RATE]) * state[ENTROPY_SLOPE])
+        * 2.0
+        * state[LEVEL_SLOPE]
+    )
+    news_arm = np.int64(state[NEWS_ARM]) - 1
+    news = state[NEWS]
+    for _ in range(10):
+        # With q = -(residual of (*)) w and v = b w, the root of (*) is y (1 + rho), where
+        #   rho = q + v q^2 + (2v^2 - 2v/3) q^3 + O(q^4), and
+        #   (1 + rho)^-2 = 1 - 2q + (3 - 2v) q^2 - (4 - 22v/3 + 4v^2) q^3 + O(q^4).
+        miss = -1.0
+        slope = 0.0
+        tsallis_slope = 0.0
+        entropy_slope = 0.0
+        for block in range(blocks):
+            for lane in range(LANES):
+                i = np.uint64(SINGLES + block * (FIELDS * LANES) + lane)
+                known = state[i + KNOWN] + (news if block * LANES + lane == news_arm else 0.0)
+                state[i + KNOWN] = known
+                y = state[i + ROOTS]
+                log_y = state[i + LOGS]
+                square = y * y
+                curvature = a * y + 2.0 * b
+                inverse = state[i + PRESENT] / (square * curvature)  # one division for both x and w
+                x = inverse * curvature
+                w = inverse * square
+                q = (known - level - a * y - 2.0 * b * log_y) * w
+                v = b * w
+                c2 = 3.0 - 2.0 * v
+                c3 = 4.0 + v * (4.0 * v - 22.0 / 3.0)
+                xw = x * w
+                share = x * ((1.0 - 2.0 * q) + q * q * (c2 - q * c3))
+                share_slope = xw * ((2.0 - 2.0 * c2 * q) + 3.0 * q * q * c3)
+                miss += share
+                slope += share_slope
+                tsallis_slope += xw * y
+                entropy_slope += xw * log_y
+                state[i + SHARES] = share
+                state[i + SHARE_SLOPES] = share_slope
+                state[i + STEPS] = q + v * q * q * (1.0 + q * (2.0 * v - 2.0 / 3.0))
+                state[i + STEP_SLOPES] = w * (1.0 + 2.0 * v * q)
+        shift = miss / slope
+        level -= shift
+        news = 0.0
+        moved = 0.0
+        for block in range(blocks):
+            for lane in range(LANES):
+                i = np.uint64(SINGLES + block * (FIELDS * LANES) + lane)
+                rho = state[i + STEPS] + shift * state[i + STEP_SLOPES]
+                square = rho * rho
+                state[i + SHARES] -= shift * state[i + SHARE_SLOPES]
+                state[i + STEPS] = rho
+                state[i + ROOTS] += state[i + ROOTS] * rho
+                state[i + LOGS] += (rho - 0.5 * square) + square * rho * (1 / 3 - 0.25 * rho)
+                moved += square
+        if not moved <= _LARGE:  # nan counts as large
+            return False
+        if moved >= _SMALL:
+            for arm in range(blocks * LANES):
+                if abs(state[at(arm) + STEPS]) > 2e-4:  # beyond the four terms of log1p
+                    state[at(arm) + LOGS] = math.log(state[at(arm) + ROOTS])
+        elif abs(miss) < _CLOSE:
+            state[NEWS_ARM] = 0.0
+            state[LEVEL] = level
+            state[TSALLIS_RATE] = a
+            state[ENTROPY_RATE] = b
+            state[LEVEL_SLOPE] = 1.0 / slope
+            state[TSALLIS_SLOPE] = tsallis_slope
+            state[ENTROPY_SLOPE] = entropy_slope
+            state[AGE] += 1.0
+            if state[AGE] >= _FRESH_LOGS:
+                state[AGE] = 1.0
+                for arm in range(blocks * LANES):
+                    state[at(arm) + LOGS] = math.log(state[at(arm) + ROOTS])
+            return True
+    return False
+
+
+@kernel
+def _log_root(a, b, z):  # type: ignore[no-untyped-def]
+    """s = log y with a e^s + 2 b s = z, for z >= a > 0.
+
+    In closed form a Wright omega function. The left side is increasing and convex, and each of its terms is at most z at
+    the root, so Newton from the smaller of the two bounds descends to it.
+    """
+    s = math.log(z / a)
+    if b > 0.0:
+        s = min(s, z / (2.0 * b))
+        for _ in range(100):
+            step = (a * math.exp(s) + 2.0 * b * s - z) / (a * math.exp(s) + 2.0 * b)
+            s -= step
+            if step <= 1e-16 * s:
+                break
+    return max(s, 0.0)
+
+
+@kernel
+def _least(state, arms):  # type: ignore[no-untyped-def]
+    least = state[at(0) + LOSSES]
+    for i in range(1, arms):
+        least = min(least, state[at(i) + LOSSES])
+    return least
+
+
+@kernel
+def _cold(state, a, b, arms):  # type: ignore[no-untyped-def]
+    """Solve from nothing: safe for any losses and rates with a > 0."""
+    for i in range(arms, state.size // (FIELDS * LANES) * LANES):
+        state[at(i) + ROOTS] = 1.0  # lanes beyond the last arm
+    least = _least(state, arms)
+    depth = a  # least - mu; here x of the best arm is 1 and the sum at least 1
+    total = 0.0
+    largest = 0.0
+    for _ in range(200):
+        total = 0.0
+        slope = 0.0
+        tsallis_slope = 0.0
+        entropy_slope = 0.0
+        for i in range(arms):
+            s = _log_root(a, b, (state[at(i) + LOSSES] - least) + depth)
+            y = math.exp(s)
+            x = math.exp(-2.0 * s)
+            w = 1.0 / (a * y + 2.0 * b)
+            xw = x * w
+            state[at(i) + PRESENT] = 1.0
+            state[at(i) + ROOTS] = y
+            state[at(i) + LOGS] = s
+            state[at(i) + SHARES] = x
+            state[at(i) + STEP_SLOPES] = w
+            state[at(i) + KNOWN] = state[at(i) + LOSSES]
+            total += x
+            slope += xw
+            tsallis_slope += xw * y
+            entropy_slope += xw * s
+            largest = max(largest, y)
+        state[LEVEL] = least - depth
+        state[LEVEL_SLOPE] = 0.5 / slope
+        state[TSALLIS_SLOPE] = tsallis_slope
+        state[ENTROPY_SLOPE] = entropy_slope
+        step = (total - 1.0) / (2.0 * slope)
+        # The steps shrink quadratically, from above: the one after a step this small is below rounding.
+        if step <= 1e-15 * depth or total - 1.0 < 1e-15:
+            break
+        depth += step
+    for i in range(arms):
+        state[at(i) + SHARES] /= total
+    state[TSALLIS_RATE] = a
+    state[ENTROPY_RATE] = b
+    state[NEWS_ARM] = 0.0
+    # Roots beyond 1e90 (x below 1e-180) would overflow in a warm pass: such a state stays cold.
+    state[AGE] = 1.0 if largest < 1e90 else 0.0
+
+
+@kernel
+def _softmax(state, b, p):  # type: ignore[no-untyped-def]
+    least = _least(state, p.size)
+    total = 0.0
+    for i in range(p.size):
+        p[i] = math.exp((least - state[at(i) + LOSSES]) / b)
+        total += p[i]
+    for i in range(p.size):
+        p[i] /= total
+
+
+@kernel(inline=True)
+def solve(state, a, b, p):  # type: ignore[no-untyped-def]
+    """Write into p the distribution for the losses in the state at Tsallis rate a and entropy rate b, not both 0."""
+    if a == 0.0:
+        _softmax(state, b, p)
+        return
+    if state[AGE] == 0.0 or not _warm(state, a, b):
+        _cold(state, a, b, p.size)
+    for i in range(p.size):
+        p[i] = state[at(i) + SHARES]
+
+
+@kernel(inline=True)
+def add_loss(state, arm, amount):  # type: ignore[no-untyped-def]
+    """L_arm += amount, and let mu follow: dmu/dL_i = x_i w_i / sum x w, so that the next pass starts close.
+
+    The pass adds the amount to what it knows by itself. Written into the middle of what it is about to read as vectors,
+    it would make the processor wait for everything before it.
+    """
+    i = at(arm)
+    state[i + LOSSES] += amount
+    if state[AGE] > 0.0:
+        if state[NEWS_ARM] > 0.0:
+            state[at(np.int64(state[NEWS_ARM]) - 1) + KNOWN] += state[NEWS]
+        state[NEWS_ARM] = arm + 1.0
+        state[NEWS] = amount
+        state[LEVEL] += 2.0 * amount * state[i + STEP_SLOPES] * state[i + SHARES] * state[LEVEL_SLOPE]
+
+
+_SOLVE = types.void(STATE, types.float64, types.float64, VECTOR)
+
+
+def ftrl_distribution(loss_estimates: ArrayLike, tsallis_rate: float, entropy_rate: float) -> NDArray[np.float64]:
+    """The minimiser of <L, x> - 2 a sum sqrt(x_i) + b sum x_i (log x_i - 1) over the simplex.
+
+    Parameters
+    ----------
+    loss_estimates
+        L, one finite number per arm, 2 to 10,000 arms.
+    tsallis_rate
+        a >= 0, the paper's 1/eta_t. 0 leaves the entropy alone: exponential weights.
+    entropy_rate
+        b >= 0, the paper's 1/gamma_t. 0 leaves the Tsallis part alone: Tsallis-INF. Not both may be 0.
+
+    >>> ftrl_distribution([0.0, 1.0, 5.0], tsallis_rate=1.0, entropy_rate=0.5).round(4).tolist()
+    [0.66, 0.2977, 0.0424]
+    """
+    losses = np.asarray(loss_estimates, dtype=np.float64)
+    if losses.ndim != 1 or not FEWEST_ARMS <= losses.size <= MOST_ARMS:
+        raise ValueError(
+            f"loss_estimates has shape {losses.shape}; one dimension of {FEWEST_ARMS} to {MOST_ARMS} arms is needed"
+        )
+    if not np.isfinite(losses).all():
+        arm = int(np.flatnonzero(~np.isfinite(losses))[0])
+        raise ValueError(f"loss_estimates[{arm}] is {losses[arm]}; every loss estimate must be finite")
+    for name, rate in (("tsallis_rate", tsallis_rate), ("entropy_rate", entropy_rate)):
+        if not 0.0 <= rate < math.inf:
+            raise ValueError(f"{name} is {rate}; a finite rate of at least 0 is needed")
+    if tsallis_rate == 0.0 == entropy_rate:
+        raise ValueError("tsallis_rate and entropy_rate are both 0; at least one must be positive")
+    state = np.zeros(size(losses.size))
+    state[LOSSES_AT.places(losses.size)] = losses
+    p = np.empty(losses.size)
+    entry(solve, _SOLVE)(state, float(tsallis_rate), float(entropy_rate), p)
+    return p

@@ -1,0 +1,67 @@
+"""Snapshots: one versioned, checked blob of bytes.
+
+magic (8 bytes), version (2), BLAKE2b of the rest (16), then a JSON header and the bytes of arrays behind it. Numbers are
+little-endian. Nothing is executed when a snapshot is read.
+"""
+
+import hashlib
+import json
+import struct
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from belated.errors import SnapshotError
+from belated.rounds import SLOT
+
+MAGIC = b"belated\x00"
+VERSION = 1
+_PREFIX = struct.Struct("<8sH16s")
+_LENGTH = struct.Struct("<I")
+_DTYPES = {"state": "<f8", "clock": "<i8", "memory": SLOT.newbyteorder("<"), "distribution": "<f8", "missed": "u1"}
+
+
+def pack(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> bytes:
+    """A header that JSON can hold and the arrays named in _DTYPES, as one blob."""
+    parts = {name: np.ascontiguousarray(array, dtype=_DTYPES[name]).tobytes() for name, array in arrays.items()}
+    text = json.dumps({**header, "sizes": {name: len(part) for name, part in parts.items()}}, default=_plain).encode()
+    body = _LENGTH.pack(len(text)) + text + b"".join(parts.values())
+    return _PREFIX.pack(MAGIC, VERSION, _digest(body)) + body
+
+
+def unpack(blob: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """The header and the arrays of a blob that `pack` made."""
+    if not isinstance(blob, bytes | bytearray | memoryview):
+        raise SnapshotError(f"a snapshot is bytes, not {type(blob).__name__}")
+    blob = bytes(blob)
+    if len(blob) < _PREFIX.size or not blob.startswith(MAGIC):
+        raise SnapshotError(f"these {len(blob)} bytes are not a snapshot of belated: they do not begin with {MAGIC!r}")
+    _, version, digest = _PREFIX.unpack_from(blob)
+    if version != VERSION:
+        raise SnapshotError(f"the snapshot has version {version}; this belated reads version {VERSION}")
+    body = blob[_PREFIX.size :]
+    if _digest(body) != digest:
+        raise SnapshotError("the snapshot is damaged: its checksum does not fit its content")
+    (length,) = _LENGTH.unpack_from(body)
+    header = json.loads(body[_LENGTH.size : _LENGTH.size + length])
+    at = _LENGTH.size + length
+    arrays = {}
+    for name, size in header.pop("sizes").items():
+        array = np.frombuffer(body[at : at + size], dtype=_DTYPES[name])
+        arrays[name] = array.astype(array.dtype.newbyteorder("="))  # a copy of our own, to write to
+        at += size
+    return header, arrays
+
+
+def _digest(body: bytes) -> bytes:
+    return hashlib.blake2b(body, digest_size=16).digest()
+
+
+def _plain(value: Any) -> Any:
+    """What JSON does not know of a generator's state: numpy's integers and arrays of them."""
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, np.integer):
+        return int(value)
+    raise TypeError(f"{value!r} cannot be kept in a snapshot")
