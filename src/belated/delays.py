@@ -59,6 +59,10 @@ class Constant(Delays):
     def __post_init__(self) -> None:
         check_delay("delay", self.delay)
 
+    @property
+    def title(self) -> str:
+        return f"delay {self.delay}" if self.delay else "no delay"
+
     def fill(self, rng: np.random.Generator, rounds: Integers) -> Integers:
         return np.full(rounds.size, self.delay, dtype=np.int64)
 
@@ -86,6 +90,10 @@ class Geometric(Delays):
     def __post_init__(self) -> None:
         check_positive("mean", self.mean)
 
+    @property
+    def title(self) -> str:
+        return f"geometric delays, mean {self.mean:g}"
+
     def fill(self, rng: np.random.Generator, rounds: Integers) -> Integers:
         return rng.geometric(1.0 / (1.0 + self.mean), rounds.size).astype(np.int64) - 1
 
@@ -101,6 +109,10 @@ class Uniform(Delays):
         if check_delay("high", self.high) < check_delay("low", self.low):
             raise ValueError(f"high is {self.high!r}; at least low, {self.low!r}, is needed")
 
+    @property
+    def title(self) -> str:
+        return f"delays from {self.low} to {self.high}"
+
     def fill(self, rng: np.random.Generator, rounds: Integers) -> Integers:
         return rng.integers(self.low, self.high, rounds.size, dtype=np.int64, endpoint=True)
 
@@ -115,6 +127,10 @@ class Pareto(Delays):
     def __post_init__(self) -> None:
         check_positive("shape", self.shape)
         check_positive("scale", self.scale)
+
+    @property
+    def title(self) -> str:
+        return f"Pareto delays, shape {self.shape:g}, scale {self.scale:g}"
 
     def fill(self, rng: np.random.Generator, rounds: Integers) -> Integers:
         with np.errstate(over="ignore"):
@@ -140,6 +156,10 @@ class Outlier(Delays):
     def __post_init__(self) -> None:
         object.__setattr__(self, "others", _others(self.others))
 
+    @property
+    def title(self) -> str:
+        return f"the first outcome never comes, others: {self.others.title}"
+
     def fill(self, rng: np.random.Generator, rounds: Integers) -> Integers:
         delays: Integers = self.others.fill(rng, rounds)
         delays[rounds == 1] = NEVER
@@ -156,6 +176,10 @@ class Dropout(Delays):
     def __post_init__(self) -> None:
         object.__setattr__(self, "share", check_share("share", self.share))
         object.__setattr__(self, "others", _others(self.others))
+
+    @property
+    def title(self) -> str:
+        return f"{self.share:.0%} never come, others: {self.others.title}"
 
     def fill(self, rng: np.random.Generator, rounds: Integers) -> Integers:
         lost = rng.random(rounds.size) < self.share

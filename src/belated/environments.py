@@ -64,6 +64,10 @@ class Bernoulli(Environment):
     def n_arms(self) -> int:  # type: ignore[override]
         return len(self.means)
 
+    @property
+    def title(self) -> str:
+        return f"Bernoulli, {self.n_arms} arms"
+
     def fill(self, rng: np.random.Generator, rounds: NDArray[np.int64]) -> tuple[Floats, Floats | None]:
         means = np.array([self.means])
         return means, None
@@ -86,6 +90,10 @@ class Stochastic(Environment):
     @property
     def n_arms(self) -> int:  # type: ignore[override]
         return self.arms
+
+    @property
+    def title(self) -> str:
+        return f"stochastic, {self.arms} arms, gap {self.gap:g}"
 
     def fill(self, rng: np.random.Generator, rounds: NDArray[np.int64]) -> tuple[Floats, Floats | None]:
         means = np.full((1, self.arms), (1.0 + self.gap) / 2.0)
@@ -118,6 +126,10 @@ class Constrained(Environment):
     @property
     def n_arms(self) -> int:  # type: ignore[override]
         return self.arms
+
+    @property
+    def title(self) -> str:
+        return f"constrained adversary, {self.arms} arms, gap {self.gap:g}"
 
     def high(self, rounds: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Whether each round lies in a phase of high losses."""

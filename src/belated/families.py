@@ -20,6 +20,11 @@ class Family:
         else:
             cls.members[cls.__name__.lower()] = cls
 
+    @property
+    def title(self) -> str:
+        """What tables and figures call it."""
+        return repr(self)
+
     @classmethod
     def find(cls, wanted: Any) -> Self:
         """A member from words such as `pareto:shape=1,scale=10`, from a table {name = "pareto", ...}, or from itself."""

@@ -68,6 +68,8 @@ class Simulation:
     """The rounds at which regret was noted, the last round among them."""
     regret: Floats
     """Pseudo-regret against the best fixed arm up to each checkpoint: (learners, replications, checkpoints)."""
+    uniform_regret: Floats
+    """That of uniform play, exactly, at each checkpoint: the scale of the problem. (replications, checkpoints)."""
     skipped: NDArray[np.int64]
     """Decisions given up on: (learners, replications)."""
     most_outstanding: NDArray[np.int64]
@@ -189,6 +191,7 @@ class _Outcome:
     """What one replication gave, by learner."""
 
     regret: Floats
+    uniform_regret: Floats
     skipped: NDArray[np.int64]
     most_outstanding: NDArray[np.int64]
     traces: tuple[Trace, ...]
@@ -247,7 +250,8 @@ def _filled(source: object, values: NDArray[Any], shape: tuple[int, ...], dtype:
 def _replicate(task: _Task, replication: int, count: _Count) -> _Outcome:
     players = [_Player(tuned, task.environment.n_arms, task.rounds, task.keep_trace) for tuned in task.learners]
     regret = np.empty((len(players), task.checkpoints.size))
-    best = np.zeros(task.environment.n_arms)  # each arm's expected loss so far
+    uniform_regret = np.empty(task.checkpoints.size)
+    totals = np.zeros(task.environment.n_arms)  # each arm's expected loss so far
     noted = 0
     for chunk in _chunks(task, replication):
         end = chunk.first + chunk.draws.size
@@ -257,11 +261,12 @@ def _replicate(task: _Task, replication: int, count: _Count) -> _Outcome:
         begin = 0
         for k, stop in enumerate([*stops, chunk.draws.size]):
             if chunk.expected.shape[0] == 1:
-                best += (stop - begin) * chunk.expected[0]
+                totals += (stop - begin) * chunk.expected[0]
             else:
-                best += chunk.expected[begin:stop].sum(axis=0)
+                totals += chunk.expected[begin:stop].sum(axis=0)
             if k < stops.size:
-                lowest[k] = best.min()
+                lowest[k] = totals.min()
+                uniform_regret[noted + k] = totals.mean() - totals.min()
             begin = stop
         for player, row in zip(players, regret, strict=True):
             paid = player.paid + np.cumsum(player.play(chunk, task.rounds))
@@ -271,6 +276,7 @@ def _replicate(task: _Task, replication: int, count: _Count) -> _Outcome:
         noted = until
     return _Outcome(
         regret=regret,
+        uniform_regret=uniform_regret,
         skipped=np.array([player.clock[protocol.SKIPS] for player in players]),
         most_outstanding=np.array([player.clock[protocol.MOST_OUTSTANDING] for player in players]),
         traces=tuple(player.finished_trace() for player in players) if task.keep_trace else (),
@@ -367,6 +373,7 @@ def simulate(
         seed=seed,
         checkpoints=task.checkpoints,
         regret=np.stack([outcome.regret for outcome in outcomes], axis=1),
+        uniform_regret=np.stack([outcome.uniform_regret for outcome in outcomes]),
         skipped=np.stack([outcome.skipped for outcome in outcomes], axis=1),
         most_outstanding=np.stack([outcome.most_outstanding for outcome in outcomes], axis=1),
         traces=tuple(zip(*(outcome.traces for outcome in outcomes), strict=True)),
