@@ -98,11 +98,10 @@ def _draw_cell(axes: Any, cell: Simulation) -> None:
 
 def save(figure: Any, path: Path) -> list[Path]:
     """Write a figure as PNG and SVG: the files written."""
-    written = []
-    for suffix in (".png", ".svg"):
-        target = path.with_suffix(suffix)
-        metadata = {"Date": None} if suffix == ".svg" else None
-        figure.savefig(target, dpi=200, metadata=metadata)
-        written.append(target)
-    _pyplot().close(figure)
+    plt = _pyplot()
+    written = [path.with_suffix(".png"), path.with_suffix(".svg")]
+    with plt.rc_context(SETTINGS):
+        figure.savefig(written[0], dpi=200)
+        figure.savefig(written[1], metadata={"Date": None})
+    plt.close(figure)
     return written

@@ -73,23 +73,28 @@ def kernel(function: F, /) -> F: ...
 @overload
 def kernel(*, reassociate: bool = ..., inline: bool = ...) -> Callable[[F], F]: ...
 def kernel(function: F | None = None, /, *, reassociate: bool = False, inline: bool = False) -> F | Callable[[F], F]:
-    """Compile a function when it is first needed, cache the machine code on disk, release the GIL while it runs."""
+    """Compile a function when it is first needed, cache the machine code on disk, release the GIL while it runs.
+
+    reassociate lets sums be taken in any order; inline puts the function into those that call it. Compiled functions work
+    on the arrays they are given and allocate none.
+    """
 
     def compile_later(function: F) -> F:
         if not COMPILED:
             return function
+        options: dict[str, Any] = {
+            "nogil": True,
+            "error_model": "numpy",
+            "fastmath": _REASSOCIATE if reassociate else False,
+            "forceinline": inline,
+            "_nrt": False,  # nothing here allocates: no reference counts to keep
+        }
         before = numba.config.CACHE_DIR
         numba.config.CACHE_DIR = str(cache_directory())  # read by numba while it decorates
         try:
-            jitted: F = numba.njit(
-                function,
-                cache=True,
-                nogil=True,
-                error_model="numpy",
-                forceinline=inline,
-                _nrt=False,  # nothing here allocates: no reference counts to keep
-                fastmath=_REASSOCIATE if reassociate else False,
-            )
+            jitted: F = numba.njit(function, cache=True, **options)
+        except RuntimeError:  # typed at a prompt: no file, so nothing to cache by
+            jitted = numba.njit(function, **options)
         finally:
             numba.config.CACHE_DIR = before
         return jitted
@@ -121,7 +126,7 @@ def entry(function: F, signature: Any) -> F:
 
 
 def _compiled(function: Any, signature: Any) -> Any:
-    function.compile(signature)
+    function.compile(tuple(signature.args))  # without the return type: the cache takes that for another function
     return function.overloads[tuple(signature.args)]
 
 

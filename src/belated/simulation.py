@@ -116,27 +116,28 @@ class _Player:
         here = slice(chunk.first - 1, chunk.first - 1 + chunk.draws.size)
         reached = 0
         while True:
-            reached = compiled_play()(
-                self.state,
-                self.params,
-                self.clock,
-                self.memory,
-                self.calendar,
-                self.p,
-                chunk.draws,
-                chunk.losses,
-                chunk.delays,
-                chunk.expected,
-                chunk.key,
-                reached,
-                horizon,
-                paid,
-                self.trace[here],
-                self.trace_patience[here],
-                self.trace_p[here],
-                self.trace_losses[here],
-                *self.losses_at,
-            )
+            with np.errstate(over="ignore"):  # coins wrap around; numpy would warn where nothing is compiled
+                reached = compiled_play()(
+                    self.state,
+                    self.params,
+                    self.clock,
+                    self.memory,
+                    self.calendar,
+                    self.p,
+                    chunk.draws,
+                    chunk.losses,
+                    chunk.delays,
+                    chunk.expected,
+                    chunk.key,
+                    reached,
+                    horizon,
+                    paid,
+                    self.trace[here],
+                    self.trace_patience[here],
+                    self.trace_p[here],
+                    self.trace_losses[here],
+                    *self.losses_at,
+                )
             if reached < 0:
                 raise self._bad_outcome(chunk, -1 - reached)
             if reached == chunk.draws.size:

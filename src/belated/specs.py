@@ -1,10 +1,10 @@
 """Words for things: `pareto:shape=1,scale=10` names one of a family and sets its parameters.
 
-Values are numbers, true, false, words, or lists in square brackets. The same words serve on the command line, in TOML files and in Python.
+Values are numbers, true, false, words, or lists in square brackets. The same words serve on the command line, in TOML
+files and in Python.
 """
 
 import ast
-import re
 from typing import Any
 
 
@@ -12,7 +12,7 @@ def parse(text: str) -> tuple[str, dict[str, Any]]:
     """Split `name:key=value,key=value` into the name and its settings."""
     name, _, rest = text.strip().partition(":")
     settings: dict[str, Any] = {}
-    for part in re.split(r",(?![^\[]*\])", rest) if rest.strip() else []:
+    for part in _parts(rest) if rest.strip() else []:
         key, equals, value = (piece.strip() for piece in part.partition("="))
         if not (equals and key.isidentifier() and value):
             raise ValueError(f"{part!r} in {text!r} is not of the form key=value")
@@ -20,6 +20,19 @@ def parse(text: str) -> tuple[str, dict[str, Any]]:
             raise ValueError(f"{key} is set twice in {text!r}")
         settings[key] = _value(value)
     return name.strip(), settings
+
+
+def _parts(text: str) -> list[str]:
+    """Split at commas, except within square brackets."""
+    parts = [""]
+    depth = 0
+    for character in text:
+        depth += (character == "[") - (character == "]")
+        if character == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return parts
 
 
 def _value(text: str) -> Any:
