@@ -42,6 +42,7 @@ class Receipt(Enum):
 
 
 _USED = Receipt.USED
+_SKIPPED = Receipt.SKIPPED
 _new_tuple = tuple.__new__
 
 
@@ -96,6 +97,7 @@ class Bandit:
         self._news_slot = rounds.NONE  # an outcome observed, not yet learned from: the next decision takes it along
         self._news_loss = 0.0
         self._missed = bytearray()  # one bit a round: skipped, and no outcome has come since
+        self._missed_end = 0
         self._next_decision = entry(rounds.next_decision, rounds.NEXT_DECISION)
         self._arrive = entry(rounds.arrive, rounds.ARRIVE)
 
@@ -128,7 +130,9 @@ class Bandit:
         self._news_slot = -1
         if skipped:
             del self._slots[skipped]
-            self._miss(skipped)
+            if skipped >= self._missed_end:
+                self._grow_missed(skipped)
+            self._missed[skipped >> 3] |= 1 << (skipped & 7)
         self._round = number = self._round + 1
         self._slots[number] = slot
         return _new_tuple(Decision, (number, self._labels[arm], propensity))
@@ -139,7 +143,9 @@ class Bandit:
         if loss is None:
             if reward is None:
                 raise ValueError("neither loss nor reward is given; one of them is needed")
-            loss = 1.0 - _checked("reward", reward)
+            if type(reward) is not float or not 0.0 <= reward <= 1.0:
+                reward = _checked("reward", reward)
+            loss = 1.0 - reward
         elif reward is not None:
             raise ValueError(f"both loss={loss!r} and reward={reward!r} are given; one of them is needed")
         elif type(loss) is not float or not 0.0 <= loss <= 1.0:
@@ -160,20 +166,19 @@ class Bandit:
             self._news_slot = -1
 
     def _observe_late(self, number: int) -> Receipt:
+        """The outcome of a decision that is not waited for: skipped, or an error."""
+        bit = 1 << (number & 7)
+        if 0 < number < self._missed_end and self._missed[number >> 3] & bit:
+            self._missed[number >> 3] ^= bit
+            return _SKIPPED
         if not 1 <= number <= self._round:
             decided = f"rounds 1 to {self._round} have been decided" if self._round else "nothing has been decided yet"
             raise UnknownDecision(f"there is no decision of round {number}: {decided}")
-        byte, bit = number >> 3, 1 << (number & 7)
-        if byte >= len(self._missed) or not self._missed[byte] & bit:
-            raise AlreadyObserved(f"the outcome of round {number} was observed before")
-        self._missed[byte] &= ~bit
-        return Receipt.SKIPPED
+        raise AlreadyObserved(f"the outcome of round {number} was observed before")
 
-    def _miss(self, number: int) -> None:
-        byte = number >> 3
-        if byte >= len(self._missed):
-            self._missed.extend(bytes(byte + 1))  # twice what is needed
-        self._missed[byte] |= 1 << (number & 7)
+    def _grow_missed(self, number: int) -> None:
+        self._missed.extend(bytes(number // 8 + 64))  # about twice what is needed
+        self._missed_end = 8 * len(self._missed)
 
     @property
     def arms(self) -> tuple[Arm, ...]:
@@ -271,6 +276,7 @@ class Bandit:
         bandit._set(tuned, header["arms"], arrays["state"], arrays["clock"], arrays["memory"])
         bandit._p = arrays["distribution"]
         bandit._missed = bytearray(arrays["missed"].tobytes())
+        bandit._missed_end = 8 * len(bandit._missed)
         bandit._draws = header["draws"]
         bandit._generator = _generator_from(header["generator"])
         return bandit
