@@ -1,4 +1,5 @@
-"""What belated costs, each figure a ratio or a difference taken in one run. `make bench`, or with names: bench.py bulk live.
+"""What belated costs, each figure a ratio or a difference taken in one run. `make bench`, or with names: bench.py
+bulk live.
 
 Timings that are compared are taken in turns, many times over, and compared by their medians, so that a machine that is
 busy with other things now and then slows both sides alike.
@@ -43,9 +44,7 @@ def in_turns(times: int, **works: Callable[[], object]) -> dict[str, float]:
     return {name: statistics.median(each) for name, each in taken.items()}
 
 
-def play(
-    learner: str, rounds: int, environment: str = ENVIRONMENT, delays: str = DELAYS
-) -> Callable[[], object]:
+def play(learner: str, rounds: int, environment: str = ENVIRONMENT, delays: str = DELAYS) -> Callable[[], object]:
     return lambda: simulate([learner], environment, delays, rounds=rounds, replications=1, workers=1, progress=False)
 
 
@@ -118,7 +117,9 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 if sys.platform ==
 
 def peak_memory(delays: str, rounds: int) -> float:
     """Megabytes."""
-    done = subprocess.run([sys.executable, "-c", MEMORY, delays, str(rounds)], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", MEMORY, delays, str(rounds)], capture_output=True, text=True, check=True
+    )
     return float(done.stdout)
 
 

@@ -79,7 +79,7 @@ def test_outcomes_come_in_any_order(order: list[int], learner: str) -> None:
         weight = 1.0 if learner == "ucb" else decision.propensity
         if learner == "robust":
             weight = max(weight, math.exp(-now / (now - then[s - 1])) if now > then[s - 1] else 0.0)
-        expected[decision.arm] += losses[s] / weight  # type: ignore[call-overload]
+        expected[int(decision.arm)] += losses[s] / weight
     np.testing.assert_allclose(bandit.loss_estimates, expected, rtol=1e-12)
 
 

@@ -10,7 +10,9 @@ from belated.cli import main
 
 
 def belated(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "belated.cli", *arguments], capture_output=True, text=True, check=False)
+    return subprocess.run(
+        [sys.executable, "-m", "belated.cli", *arguments], capture_output=True, text=True, check=False
+    )
 
 
 SMALL = ["--rounds", "2e3", "--replications", "3"]
@@ -82,7 +84,9 @@ def test_the_same_seed_writes_the_same_files(tmp_path: Path) -> None:
         (["compare", "missing.toml"], ["missing.toml"]),
     ],
 )
-def test_bad_input_is_one_clear_line(arguments: list[str], words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_input_is_one_clear_line(
+    arguments: list[str], words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(arguments) == 2
     captured = capsys.readouterr()
     assert captured.out == ""

@@ -1,7 +1,19 @@
 import numpy as np
 import pytest
 
-from belated.delays import NEVER, Constant, Delays, Dropout, Geometric, Nothing, Outlier, Pareto, Recorded, Uniform, whole
+from belated.delays import (
+    NEVER,
+    Constant,
+    Delays,
+    Dropout,
+    Geometric,
+    Nothing,
+    Outlier,
+    Pareto,
+    Recorded,
+    Uniform,
+    whole,
+)
 
 N = 100_000
 ROUNDS = np.arange(1, N + 1)

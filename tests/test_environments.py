@@ -26,7 +26,9 @@ def test_certain_coins_are_certain() -> None:
 
 
 def test_coins_are_independent() -> None:
-    """Between arms, between rounds, and between keys: correlations within five standard errors, 5 / sqrt(20,000) = 0.035."""
+    """Between arms, between rounds, and between keys: correlations within five standard errors, 5 / sqrt(20,000) =
+    0.035.
+    """
     flipped = coins.flip_all(np.uint64(9), ROUNDS, np.full((1, 4), 0.5))
     other = coins.flip_all(np.uint64(10), ROUNDS, np.full((1, 4), 0.5))
     columns = [*flipped.T, *other.T, flipped[:, 0]]
@@ -52,7 +54,10 @@ def test_splitmix64() -> None:
 def test_constrained_phases_grow() -> None:
     high = Constrained(2, 0.1, growth=2.0, first=3).high(np.arange(1, 46))
     assert high.tolist() == [False] * 3 + [True] * 6 + [False] * 12 + [True] * 24
-    assert Constrained(2, 0.1, growth=1.0, first=2).high(np.arange(1, 7)).tolist() == [False] * 2 + [True] * 2 + [False] * 2
+    assert (
+        Constrained(2, 0.1, growth=1.0, first=2).high(np.arange(1, 7)).tolist()
+        == [False] * 2 + [True] * 2 + [False] * 2
+    )
 
 
 def test_constrained_means() -> None:

@@ -6,7 +6,17 @@ from belated.intervals import mean_interval, student_quantile
 
 @pytest.mark.parametrize(
     ("freedom", "quantile"),
-    [(1, 12.7062), (2, 4.3027), (3, 3.1824), (4, 2.7764), (5, 2.5706), (9, 2.2622), (19, 2.0930), (99, 1.9842), (1000, 1.9623)],
+    [
+        (1, 12.7062),
+        (2, 4.3027),
+        (3, 3.1824),
+        (4, 2.7764),
+        (5, 2.5706),
+        (9, 2.2622),
+        (19, 2.0930),
+        (99, 1.9842),
+        (1000, 1.9623),
+    ],
 )
 def test_quantiles_of_the_tables(freedom: int, quantile: float) -> None:
     assert student_quantile(freedom) == pytest.approx(quantile, rel=2e-3)

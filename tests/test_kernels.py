@@ -58,8 +58,9 @@ def run(program: str, *arguments: str, **environment: str) -> None:
 
 
 def test_plain_python_gives_the_same_numbers(tmp_path: Path) -> None:
-    """To 1e-12 over 150 rounds, live and bulk. (Later on rounding grows by itself: a relative change of p in round 50 is
-    20,000 times as large by round 500 in exact arithmetic too, because an estimate divides by what the estimates made.)
+    """To 1e-12 over 150 rounds, live and bulk. (Later on rounding grows by itself: a relative change of p in round
+    50 is 20,000 times as large by round 500 in exact arithmetic too, because an estimate divides by what the
+    estimates made.)
     """
     run(PLAY, str(tmp_path / "compiled.npz"), "compiled")
     run(PLAY, str(tmp_path / "plain.npz"), "plain", NUMBA_DISABLE_JIT="1")

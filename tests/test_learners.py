@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from live import play_live
 
 from belated import Bandit, learners, simulate
 from belated.delays import NEVER, Constant, Delays, Dropout, Geometric, Nothing, Outlier, Pareto, Uniform
 from belated.simulation import replay
+from live import play_live
 
 NAMES = sorted(learners.catalogue)
 LAWS: list[Delays] = [
@@ -69,7 +69,9 @@ def test_extreme_losses_do_no_harm(name: str, loss: float) -> None:
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "uniform"])
 def test_learns(name: str) -> None:
-    """Half the regret of uniform play at least, means 0.3 against 0.7, delay 3; the margin is ten standard errors and more."""
+    """Half the regret of uniform play at least, means 0.3 against 0.7, delay 3; the margin is ten standard errors
+    and more.
+    """
     result = simulate(
         [name, "uniform"], "stochastic:arms=3,gap=0.4", "constant:delay=3", rounds=20_000, replications=8, seed=5
     )
@@ -77,7 +79,9 @@ def test_learns(name: str) -> None:
 
 
 def test_uniform_play_costs_what_it_must() -> None:
-    """Regret gap (K - 1)/K a round: 0.2 * 3/4 * 20,000 = 3,000, within four standard errors (sqrt(20,000 * 0.0075 / 20) = 2.7)."""
+    """Regret gap (K - 1)/K a round: 0.2 * 3/4 * 20,000 = 3,000, within four standard errors (sqrt(20,000 * 0.0075 /
+    20) = 2.7).
+    """
     result = simulate("uniform", "stochastic:arms=4,gap=0.2", rounds=20_000, replications=20, seed=2)
     assert abs(result.final("uniform").mean - 3000.0) < 4 * 2.74
 
@@ -114,7 +118,9 @@ def test_no_delay_makes_robust_tsallis_bit_for_bit() -> None:
 
 
 def test_exp3_by_hand() -> None:
-    """x proportional to exp(-sqrt(log K / (t K)) L), with the propensity of the decision although the outcome comes later."""
+    """x proportional to exp(-sqrt(log K / (t K)) L), with the propensity of the decision although the outcome comes
+    later.
+    """
     trace = replay("exp3", [[1.0, 0.5]] * 4, [1, 1, 0, 0], [0.1, 0.9, 0.1, 0.1])
     estimates = np.zeros((4, 2))
     estimates[1:, 0] += 1.0 / 0.5
@@ -150,7 +156,9 @@ def test_ucb_by_hand() -> None:
     kinds=st.lists(st.sampled_from([0, 1, 2, 5, 20, 100, 1000, None]), min_size=1, max_size=8),
 )
 def test_invariants_of_robust(arms: int, constant: float, seed: int, kinds: list[int | None]) -> None:
-    """One skip a round at most, D and patience monotone, the count against the patience, D_t <= 2 D_s: algorithm and lemmas."""
+    """One skip a round at most, D and patience monotone, the count against the patience, D_t <= 2 D_s: algorithm
+    and lemmas.
+    """
     rng = np.random.default_rng(seed)
     rounds = 3000
     delays = [kinds[k] for k in rng.integers(0, len(kinds), rounds)]
@@ -162,10 +170,13 @@ def test_invariants_of_robust(arms: int, constant: float, seed: int, kinds: list
     assert (trace.outstanding <= trace.patience + 1.0).all()
     skipped = {int(s): t for t, s in enumerate(trace.skipped, 1) if s}
     assert len(skipped) == np.count_nonzero(trace.skipped)
-    gone = [s + d if d is not None and s + d <= skipped.get(s, rounds) else skipped.get(s, rounds) for s, d in enumerate(delays, 1)]
+    gone = [
+        s + d if d is not None and s + d <= skipped.get(s, rounds) else skipped.get(s, rounds)
+        for s, d in enumerate(delays, 1)
+    ]
     for s, t in skipped.items():
         assert t - s >= trace.patience[t - 1]
-        assert delays[s - 1] is None or delays[s - 1] > t - s  # type: ignore[operator]
+        assert delays[s - 1] is None or delays[s - 1] > t - s
     # no second decision was due to be skipped in the same round
     active = np.zeros(rounds + 2)
     for s, end in enumerate(gone, 1):

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numba import types
 
 from belated import simplex
-from belated.kernels import STATE, VECTOR, entry, types
+from belated.kernels import STATE, VECTOR, entry
 from belated.simplex import ftrl_distribution
 
 solve = entry(simplex.solve, types.void(STATE, types.float64, types.float64, VECTOR))
@@ -14,7 +15,9 @@ add_loss = entry(simplex.add_loss, types.void(STATE, types.int64, types.float64)
 
 
 def assert_stationary(losses: np.ndarray, a: float, b: float, x: np.ndarray) -> None:
-    """-a / sqrt(x_i) + b log x_i + L_i is the same number for every arm, to 1e-10 of its terms; the sum is 1 to 1e-12."""
+    """-a / sqrt(x_i) + b log x_i + L_i is the same number for every arm, to 1e-10 of its terms; the sum is 1 to
+    1e-12.
+    """
     assert abs(x.sum() - 1.0) < 1e-12
     seen = x > 1e-250
     levels = losses[seen] - a / np.sqrt(x[seen]) + b * np.log(x[seen])
@@ -61,7 +64,9 @@ def test_adding_a_constant_changes_nothing() -> None:
 
 
 def test_pure_tsallis_by_hand() -> None:
-    """Two arms, a = 1, L = (0, d): x_i = (L_i - mu)^-2. With mu = -c: 1/c^2 + 1/(c + d)^2 = 1; d = 2 - 1.25 for c = 1.25."""
+    """Two arms, a = 1, L = (0, d): x_i = (L_i - mu)^-2. With mu = -c: 1/c^2 + 1/(c + d)^2 = 1; d = 2 - 1.25 for c =
+    1.25.
+    """
     c = 1.25
     d = 1.0 / math.sqrt(1.0 - c**-2) - c
     np.testing.assert_allclose(ftrl_distribution([0.0, d], 1.0, 0.0), [c**-2, 1.0 - c**-2], rtol=1e-14)

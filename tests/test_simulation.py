@@ -21,9 +21,9 @@ PUBLISHED = Path(__file__).parent / "data" / "tsallis_inf_figures.csv"
 def published(environment: str, algorithm: str, rounds: int) -> float:
     with PUBLISHED.open() as file:
         for row in csv.DictReader(file):
-            if (row["environment"], row["algorithm"], row["K"], row["Delta"]) == (environment, algorithm, "8", "0.125"):
-                if int(row["t"]) == rounds:
-                    return float(row["pseudo_regret"])
+            found = (row["environment"], row["algorithm"], row["K"], row["Delta"], int(row["t"]))
+            if found == (environment, algorithm, "8", "0.125", rounds):
+                return float(row["pseudo_regret"])
     raise LookupError((environment, algorithm, rounds))
 
 

@@ -22,5 +22,5 @@ def test_words(text: str, expected: tuple[str, dict[str, Any]]) -> None:
 
 @pytest.mark.parametrize("text", ["a:b", "a:b=", "a:=1", "a:b=1,", "a:b=1,b=2", "a:1=2"])
 def test_bad_words(text: str) -> None:
-    with pytest.raises(ValueError, match="key=value|twice"):
+    with pytest.raises(ValueError, match=r"key=value|twice"):
         parse(text)

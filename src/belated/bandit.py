@@ -191,7 +191,9 @@ class Bandit:
 
     @property
     def distribution(self) -> NDArray[np.float64]:
-        """The distribution that the last decision was drawn from, in the order of the arms; uniform before the first."""
+        """The distribution that the last decision was drawn from, in the order of the arms; uniform before the
+        first.
+        """
         return self._p.copy()
 
     @property

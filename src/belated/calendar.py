@@ -1,13 +1,15 @@
 """When outcomes are due: a wheel of buckets, one for each round modulo its size, each a list in the order of decision.
 
-A bucket holds everything that is due in a round of its residue. Taking what is due now passes over what is due a turn of the
-wheel later, so an outcome costs O(1 + delay / BUCKETS), and memory stays that of the slots, however long the delays.
+A bucket holds everything that is due in a round of its residue. Taking what is due now passes over what is due a
+turn of the wheel later, so an outcome costs O(1 + delay / BUCKETS), and memory stays that of the slots, however
+long the delays.
 """
 
 import numpy as np
+from numba import types
 from numpy.typing import NDArray
 
-from belated.kernels import kernel, types
+from belated.kernels import Integers, Memory, Vector, kernel
 from belated.rounds import NONE, arrive
 
 BUCKETS = 1 << 14
@@ -21,7 +23,7 @@ def new_calendar() -> NDArray[np.int32]:
 
 
 @kernel(inline=True)
-def schedule(calendar, memory, slot, due):  # type: ignore[no-untyped-def]
+def schedule(calendar: Memory, memory: Memory, slot: int, due: int) -> None:
     """Let the outcome of a remembered decision come at the end of round `due`."""
     memory[slot]["next"] = NONE
     bucket = due & (BUCKETS - 1)
@@ -34,7 +36,7 @@ def schedule(calendar, memory, slot, due):  # type: ignore[no-untyped-def]
 
 
 @kernel(inline=True)
-def arrive_due(calendar, state, params, clock, memory, now):  # type: ignore[no-untyped-def]
+def arrive_due(calendar: Memory, state: Vector, params: Vector, clock: Integers, memory: Memory, now: int) -> None:
     """Let everything that is due in this round arrive, older decisions first."""
     bucket = now & (BUCKETS - 1)
     before = NONE

@@ -17,8 +17,8 @@ delays         none    constant:delay=100    geometric:mean=50    uniform:low=0,
                outlier:others=0 (the first outcome never comes)    dropout:share=0.1,others=20 (a share never comes)
 learners       robust    robust:delay_constant=1    ucb:exploration=1.5 ...; `belated learners` lists them
 
-A TOML file holds the same names: learners, environments, delays (lists), rounds, replications, seed. Options given beside
-it come first.
+A TOML file holds the same names: learners, environments, delays (lists), rounds, replications, seed. Options given
+beside it come first.
 """
 
 
@@ -45,7 +45,9 @@ def parser() -> argparse.ArgumentParser:
     compare.add_argument("--replications", type=_whole, metavar="N")
     compare.add_argument("--seed", type=_whole, metavar="N")
     compare.add_argument("--workers", type=_whole, metavar="N", help="threads; all cores by default")
-    compare.add_argument("--out", type=Path, default=Path("results/compare"), metavar="DIR", help="default: %(default)s")
+    compare.add_argument(
+        "--out", type=Path, default=Path("results/compare"), metavar="DIR", help="default: %(default)s"
+    )
     return top
 
 
@@ -98,7 +100,9 @@ def _compare(options: argparse.Namespace) -> int:
     plan = comparison.Plan.from_settings(settings)
     options.out.mkdir(parents=True, exist_ok=True)
     outcome = comparison.compare(plan, workers=options.workers)
-    print(f"regret after {plan.rounds:,} rounds: mean and 95 % interval over {plan.replications} replications, * smallest")
+    print(
+        f"regret after {plan.rounds:,} rounds: mean and 95 % interval over {plan.replications} replications, * smallest"
+    )
     print()
     print(tables.comparison_table(outcome))
     print()

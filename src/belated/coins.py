@@ -1,14 +1,14 @@
 """Coins for losses that are 0 or 1: flipped when they are looked at, the same for everyone who looks.
 
-The coin of an arm in a round is a function of a key, the round and the arm: the SplitMix64 generator (Steele, Lea & Flood
-2014) at the position that round and arm name. So a simulation pays for the arm that was played only, however many there
-are, and all learners of a replication meet the same losses.
+The coin of an arm in a round is a function of a key, the round and the arm: the SplitMix64 generator (Steele, Lea &
+Flood 2014) at the position that round and arm name. So a simulation pays for the arm that was played only, however
+many there are, and all learners of a replication meet the same losses.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
-from belated.kernels import kernel
+from belated.kernels import Integers, Matrix, kernel
 
 ARM_BITS = np.uint64(14)  # 16,384 arms; rounds have the other 50 bits
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -22,9 +22,9 @@ _WHOLE = 2.0**53
 
 
 @kernel(inline=True)
-def flip(key, round, arm, mean):  # type: ignore[no-untyped-def]
-    """1.0 with probability `mean`, else 0.0."""
-    z = key + ((np.uint64(round) << ARM_BITS) | np.uint64(arm)) * _GOLDEN
+def flip(key: np.uint64, number: int, arm: int, mean: float) -> float:
+    """1.0 with probability `mean`, else 0.0: the coin of an arm in the round of that number."""
+    z = key + ((np.uint64(number) << ARM_BITS) | np.uint64(arm)) * _GOLDEN
     z = (z ^ (z >> _SHIFT_1)) * _MIX_1
     z = (z ^ (z >> _SHIFT_2)) * _MIX_2
     z = z ^ (z >> _SHIFT_3)
@@ -44,7 +44,7 @@ def flip_all(key: np.uint64, rounds: NDArray[np.int64], means: NDArray[np.float6
 
 
 @kernel
-def _flip_all(key, rounds, means, losses):  # type: ignore[no-untyped-def]
+def _flip_all(key: np.uint64, rounds: Integers, means: Matrix, losses: Matrix) -> None:
     for j in range(rounds.size):
         row = min(j, means.shape[0] - 1)
         for i in range(losses.shape[1]):

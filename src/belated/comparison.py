@@ -1,4 +1,6 @@
-"""A comparison: some learners on every environment with every law of delay. Data in, data out; no printing, no drawing."""
+"""A comparison: some learners on every environment with every law of delay. Data in, data out; no printing, no
+drawing.
+"""
 
 import csv
 import tomllib
@@ -64,7 +66,9 @@ def read_settings(path: Path) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A plan and what came out, one simulation for each cell: environments one after the other, each with all delays."""
+    """A plan and what came out, one simulation for each cell: environments one after the other, each with all
+    delays.
+    """
 
     plan: Plan
     cells: tuple[Simulation, ...]
@@ -105,8 +109,17 @@ def curve_rows(comparison: Comparison) -> Iterator[tuple[Any, ...]]:
         scale = cell.uniform_regret.mean(axis=0)
         for learner in cell.learners:
             mean, low, high = cell.curve(learner)
-            for k, round in enumerate(cell.checkpoints):
-                yield (repr(cell.environment), repr(cell.delays), learner, int(round), mean[k], low[k], high[k], scale[k])
+            for k, checkpoint in enumerate(cell.checkpoints):
+                yield (
+                    repr(cell.environment),
+                    repr(cell.delays),
+                    learner,
+                    int(checkpoint),
+                    mean[k],
+                    low[k],
+                    high[k],
+                    scale[k],
+                )
 
 
 def final_rows(comparison: Comparison) -> Iterator[tuple[Any, ...]]:

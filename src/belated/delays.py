@@ -83,7 +83,9 @@ Delays.members["none"] = Delays.members.pop("nothing")
 
 @dataclass(frozen=True)
 class Geometric(Delays):
-    """P(delay = n) = (1 - q) q^n with the given mean q / (1 - q): an outcome comes in each round with the same probability."""
+    """P(delay = n) = (1 - q) q^n with the given mean q / (1 - q): an outcome comes in each round with the same
+    probability.
+    """
 
     mean: float
 

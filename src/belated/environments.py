@@ -1,8 +1,8 @@
 """What generates losses. Oblivious, as in the paper: losses do not depend on what was played.
 
-An environment fills chunks: for an array of round numbers it returns the expected losses of every arm and, unless they are
-coins (`belated.coins`), the losses. All learners of one replication meet the same. To add one, subclass `Environment`: the class is then known by its name
-in small letters on the command line and in TOML files.
+An environment fills chunks: for an array of round numbers it returns the expected losses of every arm and, unless
+they are coins (`belated.coins`), the losses. All learners of one replication meet the same. To add one, subclass
+`Environment`: the class is then known by its name in small letters on the command line and in TOML files.
 """
 
 from abc import ABC, abstractmethod
@@ -29,9 +29,11 @@ class Environment(Family, ABC):
 
     @abstractmethod
     def fill(self, rng: np.random.Generator, rounds: NDArray[np.int64]) -> tuple[Floats, Floats | None]:
-        """Expected losses, (n, n_arms) or (1, n_arms) where all n rounds have the same, and losses in [0, 1], (n, n_arms).
+        """Expected losses, (n, n_arms) or (1, n_arms) where all n rounds have the same, and losses in [0, 1], (n,
+        n_arms).
 
-        None for the losses means coins: 1 with the expected probability, else 0. They are flipped where they are played.
+        None for the losses means coins: 1 with the expected probability, else 0. They are flipped where they are
+        played.
         """
 
 
@@ -105,9 +107,10 @@ class Stochastic(Environment):
 class Constrained(Environment):
     """The stochastically constrained adversary: the gap stays, the level of all losses jumps.
 
-    Arm 0 and the others have means (0, gap) in odd phases and (1 - gap, 1) in even ones; each phase is `growth` times as
-    long as the one before. Environment of Figures 3 and 4 in Zimmert & Seldin (2021); growth = 1.6 is theirs; the length
-    of the first phase they do not state: of 1, 3, 10, 30 and 100, 30 comes closest to their curve of UCB1.
+    Arm 0 and the others have means (0, gap) in odd phases and (1 - gap, 1) in even ones; each phase is `growth`
+    times as long as the one before. Environment of Figures 3 and 4 in Zimmert & Seldin (2021); growth = 1.6 is
+    theirs; the length of the first phase they do not state: of 1, 3, 10, 30 and 100, 30 comes closest to their
+    curve of UCB1.
     """
 
     arms: int = 10
@@ -148,7 +151,9 @@ class Constrained(Environment):
 
 
 class Recorded(Environment):
-    """Losses from a matrix, (rounds, arms). They are their own expectation: regret is against the best arm in hindsight."""
+    """Losses from a matrix, (rounds, arms). They are their own expectation: regret is against the best arm in
+    hindsight.
+    """
 
     def __init__(self, losses: ArrayLike) -> None:
         matrix = np.array(losses, dtype=np.float64)

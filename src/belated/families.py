@@ -27,7 +27,9 @@ class Family:
 
     @classmethod
     def find(cls, wanted: Any) -> Self:
-        """A member from words such as `pareto:shape=1,scale=10`, from a table {name = "pareto", ...}, or from itself."""
+        """A member from words such as `pareto:shape=1,scale=10`, from a table {name = "pareto", ...}, or from
+        itself.
+        """
         if isinstance(wanted, cls):
             return wanted
         if isinstance(wanted, str):

@@ -21,8 +21,16 @@ import numpy as np
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
+from numpy.typing import NDArray
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+# What compiled functions take, for readers and type checkers.
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+Integers = NDArray[np.int64]
+IntegerMatrix = NDArray[np.int64]
+Memory = NDArray[Any]
 
 COMPILED = not numba.config.DISABLE_JIT
 
@@ -75,8 +83,8 @@ def kernel(*, reassociate: bool = ..., inline: bool = ...) -> Callable[[F], F]: 
 def kernel(function: F | None = None, /, *, reassociate: bool = False, inline: bool = False) -> F | Callable[[F], F]:
     """Compile a function when it is first needed, cache the machine code on disk, release the GIL while it runs.
 
-    reassociate lets sums be taken in any order; inline puts the function into those that call it. Compiled functions work
-    on the arrays they are given and allocate none.
+    reassociate lets sums be taken in any order; inline puts the function into those that call it. Compiled
+    functions work on the arrays they are given and allocate none.
     """
 
     def compile_later(function: F) -> F:
@@ -133,8 +141,8 @@ def _compiled(function: Any, signature: Any) -> Any:
 def _typed_call(signature: Any, given: tuple[Any, ...]) -> Any:
     """What an intrinsic answers: the type of call(address, *arguments) and the code for it.
 
-    The arguments stand one by one in the intrinsics below: packed in a tuple, each array would be counted up and down, by
-    atomic instructions that cost more than the call.
+    The arguments stand one by one in the intrinsics below: packed in a tuple, each array would be counted up and
+    down, by atomic instructions that cost more than the call.
     """
 
     def generate(context: Any, builder: Any, outer: Any, values: Any) -> Any:

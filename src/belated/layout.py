@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 
 
 class Layout(NamedTuple):
-    """Arms in groups of `width` neighbours, a group every `step` numbers: arm i is at first + i // width * step + i % width.
+    """Arms in groups of `width` neighbours, a group every `step` numbers: arm i is at first + i // width * step + i
+    % width.
 
     >>> Layout(first=1, width=1, step=3).places(3).tolist()
     [1, 4, 7]

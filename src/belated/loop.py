@@ -4,11 +4,25 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from numba import types
 
 from belated import rounds as protocol
 from belated.calendar import CALENDAR, arrive_due, schedule
 from belated.coins import flip
-from belated.kernels import INTEGERS, STATE, VECTOR, call_learn, call_patience, entry, kernel, types
+from belated.kernels import (
+    INTEGERS,
+    STATE,
+    VECTOR,
+    IntegerMatrix,
+    Integers,
+    Matrix,
+    Memory,
+    Vector,
+    call_learn,
+    call_patience,
+    entry,
+    kernel,
+)
 from belated.rounds import MEMORY, close_round, open_round, remember
 
 # The columns of a trace.
@@ -18,29 +32,29 @@ SKIPPED = 2
 
 
 @kernel
-def play(  # type: ignore[no-untyped-def]
-    state,
-    params,
-    clock,
-    memory,
-    calendar,
-    p,
-    draws,
-    losses,
-    delays,
-    expected,
-    key,
-    begin,
-    horizon,
-    paid,
-    trace,
-    trace_patience,
-    trace_p,
-    trace_losses,
-    first,
-    width,
-    step,
-):
+def play(
+    state: Vector,
+    params: Vector,
+    clock: Integers,
+    memory: Memory,
+    calendar: Memory,
+    p: Vector,
+    draws: Vector,
+    losses: Matrix,
+    delays: Integers,
+    expected: Matrix,
+    key: np.uint64,
+    begin: int,
+    horizon: int,
+    paid: Vector,
+    trace: IntegerMatrix,
+    trace_patience: Vector,
+    trace_p: Matrix,
+    trace_losses: Matrix,
+    first: int,
+    width: int,
+    step: int,
+) -> int:
     """Play the rounds of a chunk from index `begin`; the index reached.
 
     It is short of the end where memory must grow first, and -1 - index where a loss or delay is out of range.

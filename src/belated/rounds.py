@@ -15,10 +15,21 @@ import math
 from collections.abc import Iterator
 
 import numpy as np
-from numba import from_dtype
+from numba import from_dtype, types
 from numpy.typing import NDArray
 
-from belated.kernels import INTEGERS, STATE, VECTOR, call_decide, call_learn, call_patience, kernel, types
+from belated.kernels import (
+    INTEGERS,
+    STATE,
+    VECTOR,
+    Integers,
+    Memory,
+    Vector,
+    call_decide,
+    call_learn,
+    call_patience,
+    kernel,
+)
 
 SLOT = np.dtype(
     [
@@ -88,8 +99,9 @@ def outstanding_slots(clock: NDArray[np.int64], memory: NDArray[np.void]) -> Ite
 
 
 @kernel(inline=True)
-def draw_arm(p, draw):  # type: ignore[no-untyped-def]
-    """The first arm i with draw < p_1 + ... + p_i; where rounding leaves the sum below draw, the last that can be drawn.
+def draw_arm(p: Vector, draw: float) -> int:
+    """The first arm i with draw < p_1 + ... + p_i; where rounding leaves the sum below draw, the last that can be
+    drawn.
 
     Counted, not searched: a loop that ends at a random place costs more than its steps.
     """
@@ -106,7 +118,7 @@ def draw_arm(p, draw):  # type: ignore[no-untyped-def]
 
 
 @kernel(inline=True)
-def open_round(state, params, clock, p, draw):  # type: ignore[no-untyped-def]
+def open_round(state: Vector, params: Vector, clock: Integers, p: Vector, draw: float) -> tuple[int, float]:
     """Open the next round: (arm, mark)."""
     clock[ROUND] += 1
     outstanding = clock[OUTSTANDING]
@@ -117,7 +129,7 @@ def open_round(state, params, clock, p, draw):  # type: ignore[no-untyped-def]
 
 
 @kernel(inline=True)
-def remember(clock, memory, arm, propensity, mark, due, loss):  # type: ignore[no-untyped-def]
+def remember(clock: Integers, memory: Memory, arm: int, propensity: float, mark: float, due: int, loss: float) -> int:
     """Keep the decision of the open round as the newest outstanding one; its slot. There must be a free one."""
     slot = clock[FREE]
     record = memory[slot]
@@ -140,7 +152,7 @@ def remember(clock, memory, arm, propensity, mark, due, loss):  # type: ignore[n
 
 
 @kernel(inline=True)
-def _leave(clock, memory, slot):  # type: ignore[no-untyped-def]
+def _leave(clock: Integers, memory: Memory, slot: int) -> None:
     """Take a slot out of the list of outstanding decisions."""
     record = memory[slot]
     older = record["older"]
@@ -156,13 +168,13 @@ def _leave(clock, memory, slot):  # type: ignore[no-untyped-def]
 
 
 @kernel(inline=True)
-def _free(clock, memory, slot):  # type: ignore[no-untyped-def]
+def _free(clock: Integers, memory: Memory, slot: int) -> None:
     memory[slot]["next"] = clock[FREE]
     clock[FREE] = slot
 
 
 @kernel(inline=True)
-def arrive(state, params, clock, memory, slot, loss):  # type: ignore[no-untyped-def]
+def arrive(state: Vector, params: Vector, clock: Integers, memory: Memory, slot: int, loss: float) -> None:
     """The outcome of a remembered decision has come: learn from it, unless it was skipped, and forget the decision."""
     record = memory[slot]
     if record["older"] != SKIPPED:
@@ -173,7 +185,7 @@ def arrive(state, params, clock, memory, slot, loss):  # type: ignore[no-untyped
 
 
 @kernel(inline=True)
-def close_round(state, params, clock, memory):  # type: ignore[no-untyped-def]
+def close_round(state: Vector, params: Vector, clock: Integers, memory: Memory) -> int:
     """Skip the oldest outstanding decision if the learner's patience with it is over: its round, or 0."""
     oldest = clock[OLDEST]
     if oldest == NONE or clock[PATIENCE_AT] == 0:
@@ -197,7 +209,9 @@ def close_round(state, params, clock, memory):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def next_decision(state, params, clock, memory, p, draw, slot, loss):  # type: ignore[no-untyped-def]
+def next_decision(
+    state: Vector, params: Vector, clock: Integers, memory: Memory, p: Vector, draw: float, slot: int, loss: float
+) -> tuple[int, int, int, float]:
     """Live: let the outcome of a slot arrive (unless it is NONE), close the round, open the next.
 
     (round skipped or 0, slot, arm, propensity); nothing is done, and the slot is NONE, where memory must grow first.

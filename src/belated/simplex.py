@@ -19,14 +19,15 @@ Eq. regularizer). With y_i = x_i^(-1/2) and the multiplier mu of sum_i x_i = 1, 
 import math
 
 import numpy as np
+from numba import types
 from numpy.typing import ArrayLike, NDArray
 
-from belated.kernels import STATE, VECTOR, entry, kernel, types
+from belated.kernels import STATE, VECTOR, Vector, entry, kernel
 from belated.layout import Layout
 
-# The state of a learner built on the solver: SINGLES single numbers, then blocks of LANES arms, each block field by field.
-# Within a block every distance is a constant of the compiled code, which is what lets the compiler work on several arms at
-# once; lanes beyond the last arm are there with weight 0 and never move.
+# The state of a learner built on the solver: SINGLES single numbers, then blocks of LANES arms, each block field by
+# field. Within a block every distance is a constant of the compiled code, which is what lets the compiler work on
+# several arms at once; lanes beyond the last arm are there with weight 0 and never move.
 LANES = 12
 FIELDS = 9
 SINGLES = 16
@@ -72,13 +73,13 @@ LOSSES_AT = Layout(first=SINGLES, width=LANES, step=FIELDS * LANES)
 
 
 @kernel(inline=True)
-def at(arm):  # type: ignore[no-untyped-def]
+def at(arm: int | np.int64) -> np.uint64:
     """Where the fields of an arm begin in the state."""
     return np.uint64(SINGLES + arm // LANES * (FIELDS * LANES) + arm % LANES)
 
 
 @kernel(reassociate=True, inline=True)
-def _warm(state, a, b):  # type: ignore[no-untyped-def]
+def _warm(state: Vector, a: float, b: float) -> bool:
     """Move the last solution to the present losses and rates; False where it is too far away."""
     blocks = state.size // (FIELDS * LANES)
     level = (
@@ -162,11 +163,11 @@ def _warm(state, a, b):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _log_root(a, b, z):  # type: ignore[no-untyped-def]
+def _log_root(a: float, b: float, z: float) -> float:
     """s = log y with a e^s + 2 b s = z, for z >= a > 0.
 
-    In closed form a Wright omega function. The left side is increasing and convex, and each of its terms is at most z at
-    the root, so Newton from the smaller of the two bounds descends to it.
+    In closed form a Wright omega function. The left side is increasing and convex, and each of its terms is at most
+    z at the root, so Newton from the smaller of the two bounds descends to it.
     """
     s = math.log(z / a)
     if b > 0.0:
@@ -180,7 +181,7 @@ def _log_root(a, b, z):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _least(state, arms):  # type: ignore[no-untyped-def]
+def _least(state: Vector, arms: int) -> float:
     least = state[at(0) + LOSSES]
     for i in range(1, arms):
         least = min(least, state[at(i) + LOSSES])
@@ -188,7 +189,7 @@ def _least(state, arms):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _cold(state, a, b, arms):  # type: ignore[no-untyped-def]
+def _cold(state: Vector, a: float, b: float, arms: int) -> None:
     """Solve from nothing: safe for any losses and rates with a > 0."""
     for i in range(arms, state.size // (FIELDS * LANES) * LANES):
         state[at(i) + ROOTS] = 1.0  # lanes beyond the last arm
@@ -237,7 +238,7 @@ def _cold(state, a, b, arms):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _softmax(state, b, p):  # type: ignore[no-untyped-def]
+def _softmax(state: Vector, b: float, p: Vector) -> None:
     least = _least(state, p.size)
     total = 0.0
     for i in range(p.size):
@@ -248,7 +249,7 @@ def _softmax(state, b, p):  # type: ignore[no-untyped-def]
 
 
 @kernel(inline=True)
-def solve(state, a, b, p):  # type: ignore[no-untyped-def]
+def solve(state: Vector, a: float, b: float, p: Vector) -> None:
     """Write into p the distribution for the losses in the state at Tsallis rate a and entropy rate b, not both 0."""
     if a == 0.0:
         _softmax(state, b, p)
@@ -260,7 +261,7 @@ def solve(state, a, b, p):  # type: ignore[no-untyped-def]
 
 
 @kernel(inline=True)
-def add_loss(state, arm, amount):  # type: ignore[no-untyped-def]
+def add_loss(state: Vector, arm: int, amount: float) -> None:
     """L_arm += amount, and let mu follow: dmu/dL_i = x_i w_i / sum x w, so that the next pass starts close.
 
     The pass adds the amount to what it knows by itself. Written into the middle of what it is about to read as vectors,

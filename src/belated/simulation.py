@@ -1,9 +1,9 @@
 """Regret experiments in bulk: one compiled loop for every learner, paired replications, all cores.
 
 Every learner of a replication meets the same losses, delays and draws, in chunks, so that comparisons are paired and
-generation is paid once. Memory is that of a chunk and of what is outstanding at most, whatever the number of rounds. The
-random numbers of a replication come from (seed, replication), never from who computes it: one core and many give the same
-numbers to the bit.
+generation is paid once. Memory is that of a chunk and of what is outstanding at most, whatever the number of
+rounds. The random numbers of a replication come from (seed, replication), never from who computes it: one core and
+many give the same numbers to the bit.
 
 Replications run on threads: the loop and numpy's generators leave the GIL alone, so nothing is copied or pickled.
 """
@@ -387,7 +387,9 @@ def replay(
     delays: Sequence[int | None],
     draws: Sequence[float],
 ) -> Trace:
-    """What a learner does, round by round, with these losses (rounds x arms), delays (None: never) and draws in [0, 1)."""
+    """What a learner does, round by round, with these losses (rounds x arms), delays (None: never) and draws in [0,
+    1).
+    """
     tuned = catalogue.tune(learner)
     table = RecordedLosses(losses)
     waits = RecordedDelays(delays)

@@ -1,7 +1,7 @@
 """Snapshots: one versioned, checked blob of bytes.
 
-magic (8 bytes), version (2), BLAKE2b of the rest (16), then a JSON header and the bytes of arrays behind it. Numbers are
-little-endian. Nothing is executed when a snapshot is read.
+magic (8 bytes), version (2), BLAKE2b of the rest (16), then a JSON header and the bytes of arrays behind it.
+Numbers are little-endian. Nothing is executed when a snapshot is read.
 """
 
 import hashlib
@@ -19,7 +19,13 @@ MAGIC = b"belated\x00"
 VERSION = 1
 _PREFIX = struct.Struct("<8sH16s")
 _LENGTH = struct.Struct("<I")
-_DTYPES = {"state": "<f8", "clock": "<i8", "memory": SLOT.newbyteorder("<"), "distribution": "<f8", "missed": "u1"}
+_DTYPES: dict[str, Any] = {
+    "state": "<f8",
+    "clock": "<i8",
+    "memory": SLOT.newbyteorder("<"),
+    "distribution": "<f8",
+    "missed": "u1",
+}
 
 
 def pack(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> bytes:

@@ -9,21 +9,21 @@ The constants are recalled, not read; this form reproduces the EXP3 curves of Zi
 import math
 
 from belated import simplex
-from belated.kernels import kernel
+from belated.kernels import Vector, kernel
 from belated.learners.learner import Learner
 
 ROUND = simplex.OWN
 
 
 @kernel
-def decide(state, params, outstanding, p):  # type: ignore[no-untyped-def]
+def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
     state[ROUND] += 1.0
     simplex.solve(state, 0.0, math.sqrt(state[ROUND] * p.size / math.log(p.size)), p)
     return 0.0
 
 
 @kernel
-def learn(state, params, arm, loss, propensity, mark):  # type: ignore[no-untyped-def]
+def learn(state: Vector, params: Vector, arm: int, loss: float, propensity: float, mark: float) -> None:
     simplex.add_loss(state, arm, loss / propensity)
 
 

@@ -6,11 +6,12 @@
     learn(state, params, arm, loss, propensity, mark)
         an outcome arrives, with the propensity and the mark remembered from its decision.
     patience(state, params) -> float
-        how many rounds to wait for an outcome, asked when a round closes; it may grow, never shrink. A learner that never
-        skips has none.
+        how many rounds to wait for an outcome, asked when a round closes; it may grow, never shrink. A learner that
+        never skips has none.
 
-state is a vector of as many numbers as the learner asks for, zeros at first; learners on the FTRL solver share its layout
-(`belated.simplex`). params holds the parameters' values in the order of the table. Drawing from p, counting, remembering and skipping are not the learner's business: see `belated.rounds`.
+state is a vector of as many numbers as the learner asks for, zeros at first; learners on the FTRL solver share its
+layout (`belated.simplex`). params holds the parameters' values in the order of the table. Drawing from p, counting,
+remembering and skipping are not the learner's business: see `belated.rounds`.
 """
 
 import math
@@ -59,7 +60,7 @@ class Learner:
     decide: Callable[..., Any] = field(repr=False)
     learn: Callable[..., Any] = field(repr=False)
     patience: Callable[..., Any] | None = field(default=None, repr=False)
-    losses_at: Layout = Layout()
+    losses_at: Layout = field(default_factory=Layout)
     """Where the loss estimates stand in its state."""
     parameters: tuple[Parameter, ...] = ()
     needs: tuple[str, ...] = ()

@@ -1,7 +1,7 @@
 """Algorithm 1 of Masoudian, Zimmert & Seldin (2024): best of both worlds, robust to excessive delays.
 
-Follow the regularised leader on the losses that have arrived, with two regularisers: Tsallis entropy for what any bandit
-must explore, negative entropy for what is still outstanding. In round t, with sigma_t outstanding decisions,
+Follow the regularised leader on the losses that have arrived, with two regularisers: Tsallis entropy for what any
+bandit must explore, negative entropy for what is still outstanding. In round t, with sigma_t outstanding decisions,
 
     D_t = D_{t-1} + sigma_t
     x_t = argmin <L, x> - 2 sqrt(t) sum sqrt(x_i) + sqrt(c D_t / log K) sum x_i (log x_i - 1)         Eq. (regularizer)
@@ -9,7 +9,7 @@ must explore, negative entropy for what is still outstanding. In round t, with s
 An outcome of round s that arrives in round t is weighted by its propensity, but never by less than the implicit
 exploration
 
-    lambda_{s,t} = exp(-D_t / (D_t - D_s)),     L_{I_s} += loss / max(x_{s,I_s}, lambda_{s,t})        Eq. (lossestimation)
+    lambda_{s,t} = exp(-D_t / (D_t - D_s)),     L_{I_s} += loss / max(x_{s,I_s}, lambda_{s,t})  Eq. (lossestimation)
 
 and a decision that has waited sqrt(D_t / (c K^(2/3) log K)) rounds is skipped. c = 49 is what the proof needs.
 D_t counts what is outstanding when round t opens, which is when x_t must be known; docs/math.md says why.
@@ -18,7 +18,7 @@ D_t counts what is outstanding when round t opens, which is when x_t must be kno
 import math
 
 from belated import simplex
-from belated.kernels import kernel
+from belated.kernels import Vector, kernel
 from belated.learners.learner import Learner, Parameter
 
 # Places among the solver's single numbers.
@@ -31,7 +31,7 @@ DELAY_CONSTANT = 0
 
 
 @kernel
-def decide(state, params, outstanding, p):  # type: ignore[no-untyped-def]
+def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
     if state[ROUND] == 0.0:
         log_arms = math.log(p.size)
         state[ENTROPY_UNIT] = params[DELAY_CONSTANT] / log_arms
@@ -45,7 +45,7 @@ def decide(state, params, outstanding, p):  # type: ignore[no-untyped-def]
 
 
 @kernel(inline=True)
-def implicit_exploration(now, then, propensity):  # type: ignore[no-untyped-def]
+def implicit_exploration(now: float, then: float, propensity: float) -> float:
     """max(propensity, lambda_{s,t}) for D_t = now and D_s = then."""
     if now > then:
         z = now / (now - then)
@@ -56,13 +56,13 @@ def implicit_exploration(now, then, propensity):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def learn(state, params, arm, loss, propensity, mark):  # type: ignore[no-untyped-def]
+def learn(state: Vector, params: Vector, arm: int, loss: float, propensity: float, mark: float) -> None:
     weight = implicit_exploration(state[CUMULATIVE_OUTSTANDING], mark, propensity)
     simplex.add_loss(state, arm, loss / weight)
 
 
 @kernel
-def patience(state, params):  # type: ignore[no-untyped-def]
+def patience(state: Vector, params: Vector) -> float:
     return math.sqrt(state[CUMULATIVE_OUTSTANDING] * state[PATIENCE_UNIT])
 
 

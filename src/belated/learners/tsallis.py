@@ -1,29 +1,31 @@
-"""Tsallis-INF with importance weighting (Zimmert & Seldin 2021, JMLR 22, Algorithm 1): the best of both worlds without delay.
+"""Tsallis-INF with importance weighting (Zimmert & Seldin 2021, JMLR 22, Algorithm 1): the best of both worlds
+without delay.
 
     x_t = argmin <L, x> - 2 sqrt(t) sum sqrt(x_i),      L_{I_s} += loss / x_{s,I_s}     when the outcome of s arrives.
 
-Their eta_t = 2 / sqrt(t) with regulariser -(4 / eta_t) sum sqrt(x_i) is the same thing. Nothing in it knows of delay; used
-on arrival, with the propensity of the decision, it is what `robust` becomes when nothing is ever outstanding.
+Their eta_t = 2 / sqrt(t) with regulariser -(4 / eta_t) sum sqrt(x_i) is the same thing. Nothing in it knows of
+delay; used on arrival, with the propensity of the decision, it is what `robust` becomes when nothing is ever
+outstanding.
 """
 
 import math
 
 from belated import simplex
-from belated.kernels import kernel
+from belated.kernels import Vector, kernel
 from belated.learners.learner import Learner
 
 ROUND = simplex.OWN
 
 
 @kernel
-def decide(state, params, outstanding, p):  # type: ignore[no-untyped-def]
+def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
     state[ROUND] += 1.0
     simplex.solve(state, math.sqrt(state[ROUND]), 0.0, p)
     return 0.0
 
 
 @kernel
-def learn(state, params, arm, loss, propensity, mark):  # type: ignore[no-untyped-def]
+def learn(state: Vector, params: Vector, arm: int, loss: float, propensity: float, mark: float) -> None:
     simplex.add_loss(state, arm, loss / propensity)
 
 

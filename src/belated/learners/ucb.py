@@ -2,14 +2,14 @@
 
     play the arm with the largest  mean reward_i + sqrt(exploration ln t / n_i),    n_i = outcomes observed of arm i.
 
-t counts decisions, not outcomes. Arms without any outcome come first, the one with the fewest decisions before the others
-(the paper leaves this open; always taking the same one would play it until its first outcome arrives). exploration = 2 is
-UCB1; 1.5 is the UCB1 of the figures in Zimmert & Seldin (2021).
+t counts decisions, not outcomes. Arms without any outcome come first, the one with the fewest decisions before the
+others (the paper leaves this open; always taking the same one would play it until its first outcome arrives).
+exploration = 2 is UCB1; 1.5 is the UCB1 of the figures in Zimmert & Seldin (2021).
 """
 
 import math
 
-from belated.kernels import kernel
+from belated.kernels import Vector, kernel
 from belated.layout import Layout
 from belated.learners.learner import Learner, Parameter
 
@@ -23,7 +23,7 @@ EXPLORATION = 0
 
 
 @kernel
-def decide(state, params, outstanding, p):  # type: ignore[no-untyped-def]
+def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
     state[ROUND] += 1.0
     bonus = params[EXPLORATION] * math.log(state[ROUND])
     chosen = -1
@@ -47,7 +47,7 @@ def decide(state, params, outstanding, p):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def learn(state, params, arm, loss, propensity, mark):  # type: ignore[no-untyped-def]
+def learn(state: Vector, params: Vector, arm: int, loss: float, propensity: float, mark: float) -> None:
     state[FIELDS * arm + LOSSES] += loss
     state[FIELDS * arm + OBSERVED] += 1.0
 

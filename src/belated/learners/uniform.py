@@ -3,19 +3,19 @@
 Its loss estimates, L_{I_s} += K loss, are unbiased for every arm: a log of uniform play can be evaluated afterwards.
 """
 
-from belated.kernels import kernel
+from belated.kernels import Vector, kernel
 from belated.learners.learner import Learner
 
 
 @kernel
-def decide(state, params, outstanding, p):  # type: ignore[no-untyped-def]
+def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
     for i in range(p.size):
         p[i] = 1.0 / p.size
     return 0.0
 
 
 @kernel
-def learn(state, params, arm, loss, propensity, mark):  # type: ignore[no-untyped-def]
+def learn(state: Vector, params: Vector, arm: int, loss: float, propensity: float, mark: float) -> None:
     state[arm] += loss / propensity
 
 

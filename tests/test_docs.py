@@ -1,0 +1,71 @@
+"""What the documentation shows is run; what the package has is documented."""
+
+import doctest
+import importlib
+import pkgutil
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import belated
+from belated import learners
+from belated.comparison import Plan
+from belated.delays import Delays
+from belated.environments import Environment
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+MODULES = sorted(module.name for module in pkgutil.walk_packages(belated.__path__, "belated."))
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", page.read_text(), flags=re.DOTALL)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=lambda page: page.name)
+def test_examples_on_pages_run(page: Path) -> None:
+    names: dict[str, object] = {}
+    for block in blocks(page, "python"):
+        exec(compile(block, page.name, "exec"), names)
+    assert names
+
+
+def test_the_readme_has_a_live_example_and_an_experiment() -> None:
+    assert len(blocks(ROOT / "README.md", "python")) == 2
+    (settings,) = blocks(ROOT / "README.md", "toml")
+    assert len(Plan.from_settings(tomllib.loads(settings)).environments) == 2
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_in_docstrings_hold(name: str) -> None:
+    module = importlib.import_module(name)
+    assert module.__doc__, f"{name} does not say what it is"
+    failed, _ = doctest.testmod(module)
+    assert failed == 0
+
+
+@pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.name)
+def test_examples_run(example: Path) -> None:
+    done = subprocess.run([sys.executable, "-W", "error", example], capture_output=True, text=True, check=True)
+    assert "regret" in done.stdout
+
+
+def test_every_learner_and_every_word_is_documented() -> None:
+    mathematics = (ROOT / "docs" / "math.md").read_text()
+    concepts = (ROOT / "docs" / "concepts.md").read_text()
+    for name in learners.catalogue:
+        assert f"## `{name}`" in mathematics
+    for name, member in {**Environment.members, **Delays.members}.items():
+        if not member.__module__.startswith("belated."):
+            continue  # made by another test
+        assert f"`{name}" in concepts or f"{name.capitalize()}(" in concepts, name
+
+
+def test_links_lead_somewhere() -> None:
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
