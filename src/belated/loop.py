@@ -23,7 +23,7 @@ from belated.kernels import (
     entry,
     kernel,
 )
-from belated.rounds import MEMORY, close_round, open_round, remember
+from belated.rounds import MEMORY, close_round, draw_arm, open_round, remember
 
 # The columns of a trace.
 ARM = 0
@@ -67,10 +67,17 @@ def play(
         if clock[protocol.FREE] == protocol.NONE:
             return j
         outstanding = clock[protocol.OUTSTANDING]
-        arm, mark = open_round(state, params, clock, p, draws[j])
+        mark = open_round(state, params, clock, p)
         now = clock[protocol.ROUND]
-        mean = expected[j, arm] if varying else expected[0, arm]
         delay = delays[j]
+        skipped = 0
+        if delay > 0:
+            # Whatever arrives now was decided before: it does not depend on the arm of this round. Taken first, it lets
+            # the processor begin with the next round while it still draws the arm of this one.
+            arrive_due(calendar, state, params, clock, memory, now)
+            skipped = close_round(state, params, clock, memory)
+        arm = draw_arm(p, draws[j])
+        mean = expected[j, arm] if varying else expected[0, arm]
         if coins:
             if delay < 0 or not 0.0 <= mean <= 1.0:
                 return -1 - j
@@ -83,6 +90,7 @@ def play(
         if delay == 0:
             arrive_due(calendar, state, params, clock, memory, now)
             call_learn(clock[protocol.LEARN_AT], state, params, arm, loss, p[arm], mark)
+            skipped = close_round(state, params, clock, memory)
         else:
             clock[protocol.OUTSTANDING] += 1
             comes = delay <= horizon - now
@@ -90,8 +98,6 @@ def play(
                 slot = remember(clock, memory, arm, p[arm], mark, now + delay if comes else protocol.NOT_DUE, loss)
                 if comes:
                     schedule(calendar, memory, slot, now + delay)
-            arrive_due(calendar, state, params, clock, memory, now)
-        skipped = close_round(state, params, clock, memory)
         if tracing:
             trace[j, ARM] = arm
             trace[j, OUTSTANDING] = outstanding

@@ -118,14 +118,13 @@ def draw_arm(p: Vector, draw: float) -> int:
 
 
 @kernel(inline=True)
-def open_round(state: Vector, params: Vector, clock: Integers, p: Vector, draw: float) -> tuple[int, float]:
-    """Open the next round: (arm, mark)."""
+def open_round(state: Vector, params: Vector, clock: Integers, p: Vector) -> float:
+    """Open the next round: the learner's distribution in p, and its mark."""
     clock[ROUND] += 1
     outstanding = clock[OUTSTANDING]
     clock[CUMULATIVE_OUTSTANDING] += outstanding
     clock[MOST_OUTSTANDING] = max(clock[MOST_OUTSTANDING], outstanding)
-    mark = call_decide(clock[DECIDE_AT], state, params, outstanding, p)
-    return draw_arm(p, draw), mark
+    return call_decide(clock[DECIDE_AT], state, params, outstanding, p)
 
 
 @kernel(inline=True)
@@ -221,7 +220,8 @@ def next_decision(
     if slot != NONE:
         arrive(state, params, clock, memory, slot, loss)
     skipped = close_round(state, params, clock, memory)
-    arm, mark = open_round(state, params, clock, p, draw)
+    mark = open_round(state, params, clock, p)
+    arm = draw_arm(p, draw)
     slot = remember(clock, memory, arm, p[arm], mark, NOT_DUE, 0.0)
     clock[OUTSTANDING] += 1
     return skipped, slot, arm, p[arm]

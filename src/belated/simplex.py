@@ -256,8 +256,15 @@ def solve(state: Vector, a: float, b: float, p: Vector) -> None:
         return
     if state[AGE] == 0.0 or not _warm(state, a, b):
         _cold(state, a, b, p.size)
+    place = at(0) + SHARES
+    lane = 0
     for i in range(p.size):
-        p[i] = state[at(i) + SHARES]
+        p[i] = state[place]
+        place += np.uint64(1)
+        lane += 1
+        if lane == LANES:
+            lane = 0
+            place += np.uint64((FIELDS - 1) * LANES)
 
 
 @kernel(inline=True)
