@@ -13,7 +13,8 @@ import pytest
 
 from belated import Simulation, delays, environments, simulate
 from belated.environments import Environment
-from belated.simulation import CHUNK_ROUNDS, replay, spaced_checkpoints
+from belated.replication import CHUNK_ROUNDS
+from belated.simulation import replay, spaced_checkpoints
 
 PUBLISHED = Path(__file__).parent / "data" / "tsallis_inf_figures.csv"
 
@@ -84,7 +85,7 @@ def test_learners_are_paired_and_do_not_disturb_each_other() -> None:
 
 def test_chunks_leave_no_seam(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = small(delays="geometric:mean=30", environment="constrained:arms=4,gap=0.3")
-    monkeypatch.setattr("belated.simulation.CHUNK_ROUNDS", 7)
+    monkeypatch.setattr("belated.replication.CHUNK_ROUNDS", 7)
     pieces = small(delays="geometric:mean=30", environment="constrained:arms=4,gap=0.3")
     np.testing.assert_allclose(pieces.regret, whole.regret, rtol=1e-9, atol=1e-9)
     np.testing.assert_array_equal(pieces.skipped, whole.skipped)

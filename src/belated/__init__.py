@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from belated import delays, environments, learners
     from belated.bandit import Bandit, Decision, Receipt
     from belated.errors import AlreadyObserved, BelatedError, SnapshotError, UnknownDecision
-    from belated.simulation import Simulation, Trace, simulate
+    from belated.replication import Trace
+    from belated.simulation import Simulation, simulate
 
 _HOMES = {
     "Bandit": "bandit",
@@ -23,7 +24,7 @@ _HOMES = {
     "SnapshotError": "errors",
     "UnknownDecision": "errors",
     "Simulation": "simulation",
-    "Trace": "simulation",
+    "Trace": "replication",
     "simulate": "simulation",
 }
 _MODULES = ("delays", "environments", "learners")

@@ -1,0 +1,261 @@
+"""One replication: learners, one after the other, on the same chunks of losses, delays and draws; and many of them.
+
+Replications run on threads: the loop and numpy's generators leave the GIL alone, so nothing is copied or pickled.
+"""
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from belated import coins
+from belated import rounds as protocol
+from belated.calendar import new_calendar
+from belated.delays import Delays
+from belated.environments import Environment, Floats
+from belated.learners import TunedLearner
+from belated.loop import ARM, OUTSTANDING, SKIPPED, compiled_play
+from belated.progress import Progress
+
+CHUNK_LOSSES = 1 << 20
+"""Losses in a chunk, at most."""
+CHUNK_ROUNDS = 1 << 14
+"""Rounds in a chunk, at most: their draws and delays stay in a core's own cache."""
+NO_LOSSES = np.empty((0, 0))
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What one learner did in one replication, round by round; index 0 is round 1."""
+
+    arms: NDArray[np.int64]
+    distributions: Floats
+    """x_t, shape (rounds, arms)."""
+    loss_estimates: Floats
+    """L at the end of each round, shape (rounds, arms)."""
+    outstanding: NDArray[np.int64]
+    """sigma_t, counted when the round opens."""
+    patience: Floats
+    """At the end of each round; inf for learners that never skip."""
+    skipped: NDArray[np.int64]
+    """The round given up on at the end of each round, or 0."""
+
+
+class Player:
+    """One learner in one replication."""
+
+    def __init__(self, tuned: TunedLearner, n_arms: int, rounds: int, keep_trace: bool) -> None:
+        learner = tuned.learner
+        self.losses_at = learner.losses_at
+        self.state = learner.new_state(n_arms)
+        self.params = tuned.params
+        self.p = np.zeros(n_arms)
+        self.clock = protocol.new_clock(learner.addresses)
+        self.memory = protocol.enlarge(self.clock, protocol.new_memory())
+        self.calendar = new_calendar()
+        self.paid = 0.0
+        kept = rounds if keep_trace else 0
+        self.trace = np.zeros((kept, 3), dtype=np.int64)
+        self.trace_patience = np.zeros(kept)
+        self.trace_p = np.zeros((kept, n_arms))
+        self.trace_losses = np.zeros((kept, n_arms))
+
+    def play(self, chunk: "Chunk", horizon: int) -> Floats:
+        """Play a chunk: the expected loss of each decision."""
+        paid = np.empty(chunk.draws.size)
+        here = slice(chunk.first - 1, chunk.first - 1 + chunk.draws.size)
+        reached = 0
+        while True:
+            with np.errstate(over="ignore"):  # coins wrap around; numpy would warn where nothing is compiled
+                reached = compiled_play()(
+                    self.state,
+                    self.params,
+                    self.clock,
+                    self.memory,
+                    self.calendar,
+                    self.p,
+                    chunk.draws,
+                    chunk.losses,
+                    chunk.delays,
+                    chunk.expected,
+                    chunk.key,
+                    reached,
+                    horizon,
+                    paid,
+                    self.trace[here],
+                    self.trace_patience[here],
+                    self.trace_p[here],
+                    self.trace_losses[here],
+                    *self.losses_at,
+                )
+            if reached < 0:
+                raise self._bad_outcome(chunk, -1 - reached)
+            if reached == chunk.draws.size:
+                return paid
+            self.memory = protocol.enlarge(self.clock, self.memory)
+
+    def _bad_outcome(self, chunk: "Chunk", index: int) -> ValueError:
+        losses = chunk.losses[index] if chunk.losses.size else chunk.expected[min(index, len(chunk.expected) - 1)]
+        return ValueError(
+            f"round {chunk.first + index}: losses {losses} and delay {chunk.delays[index]} were filled;"
+            " losses from 0 to 1 and a delay of at least 0 are needed"
+        )
+
+    def finished_trace(self) -> Trace:
+        return Trace(
+            arms=self.trace[:, ARM],
+            distributions=self.trace_p,
+            loss_estimates=self.trace_losses,
+            outstanding=self.trace[:, OUTSTANDING],
+            patience=self.trace_patience,
+            skipped=self.trace[:, SKIPPED],
+        )
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Some consecutive rounds, as every learner of a replication meets them."""
+
+    first: int
+    draws: Floats
+    losses: Floats
+    delays: NDArray[np.int64]
+    expected: Floats
+    key: np.uint64
+
+
+@dataclass(frozen=True)
+class Task:
+    """What to do in each replication."""
+
+    learners: tuple[TunedLearner, ...]
+    environment: Environment
+    delays: Delays
+    rounds: int
+    seed: int
+    checkpoints: NDArray[np.int64]
+    keep_trace: bool
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one replication gave, by learner."""
+
+    regret: Floats
+    uniform_regret: Floats
+    skipped: NDArray[np.int64]
+    most_outstanding: NDArray[np.int64]
+    traces: tuple[Trace, ...]
+
+
+class _Stopped(Exception):
+    """Somebody asked to stop."""
+
+
+class _Count:
+    """Rounds done so far by all threads, and whether to go on."""
+
+    def __init__(self) -> None:
+        self.done = 0
+        self.stop = threading.Event()
+        self.lock = threading.Lock()
+
+    def add(self, rounds: int) -> None:
+        if self.stop.is_set():
+            raise _Stopped
+        with self.lock:
+            self.done += rounds
+
+
+def chunks(task: Task, replication: int) -> Iterator[Chunk]:
+    """The rounds of a replication, from its own three streams of random numbers: losses, delays, draws."""
+    seeds = np.random.SeedSequence(task.seed, spawn_key=(replication,)).spawn(3)
+    for_losses, for_delays, for_draws = (np.random.default_rng(seed) for seed in seeds)
+    key = coins.new_key(for_losses)
+    n_arms = task.environment.n_arms
+    size = max(min(CHUNK_LOSSES // n_arms, CHUNK_ROUNDS), 1)
+    for first in range(1, task.rounds + 1, size):
+        rounds = np.arange(first, min(first + size, task.rounds + 1), dtype=np.int64)
+        expected, losses = task.environment.fill(for_losses, rounds)
+        delays = task.delays.fill(for_delays, rounds)
+        yield Chunk(
+            first=first,
+            draws=for_draws.random(rounds.size),
+            losses=_filled(task.environment, losses, (rounds.size, n_arms), np.float64)
+            if losses is not None
+            else NO_LOSSES,
+            delays=_filled(task.delays, delays, (rounds.size,), np.int64),
+            expected=_filled(
+                task.environment, expected, (1 if len(expected) == 1 else rounds.size, n_arms), np.float64
+            ),
+            key=key,
+        )
+
+
+def _filled(source: object, values: NDArray[Any], shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
+    if np.shape(values) != shape:
+        raise ValueError(f"{source!r} filled an array of shape {np.shape(values)}; {shape} is needed")
+    return np.require(values, dtype, ["C", "W"])
+
+
+def _replicate(task: Task, replication: int, count: _Count) -> Outcome:
+    players = [Player(tuned, task.environment.n_arms, task.rounds, task.keep_trace) for tuned in task.learners]
+    regret = np.empty((len(players), task.checkpoints.size))
+    uniform_regret = np.empty(task.checkpoints.size)
+    totals = np.zeros(task.environment.n_arms)  # each arm's expected loss so far
+    noted = 0
+    for chunk in chunks(task, replication):
+        end = chunk.first + chunk.draws.size
+        until = int(np.searchsorted(task.checkpoints, end))
+        stops = task.checkpoints[noted:until] - chunk.first + 1
+        lowest = np.empty(stops.size)
+        begin = 0
+        for k, stop in enumerate([*stops, chunk.draws.size]):
+            if chunk.expected.shape[0] == 1:
+                totals += (stop - begin) * chunk.expected[0]
+            else:
+                totals += chunk.expected[begin:stop].sum(axis=0)
+            if k < stops.size:
+                lowest[k] = totals.min()
+                uniform_regret[noted + k] = totals.mean() - totals.min()
+            begin = stop
+        for player, row in zip(players, regret, strict=True):
+            paid = player.paid + np.cumsum(player.play(chunk, task.rounds))
+            player.paid = paid[-1]
+            row[noted:until] = paid[stops - 1] - lowest
+            count.add(chunk.draws.size)
+        noted = until
+    return Outcome(
+        regret=regret,
+        uniform_regret=uniform_regret,
+        skipped=np.array([player.clock[protocol.SKIPS] for player in players]),
+        most_outstanding=np.array([player.clock[protocol.MOST_OUTSTANDING] for player in players]),
+        traces=tuple(player.finished_trace() for player in players) if task.keep_trace else (),
+    )
+
+
+def run(task: Task, replications: int, threads: int, progress: bool | None) -> list[Outcome]:
+    """All replications, in order. An interrupt, or an error in one, ends the others at their next chunk."""
+    count = _Count()
+    bar = Progress(task.rounds * replications * len(task.learners), f"{task.environment!r}, {task.delays!r}", progress)
+    pool = ThreadPoolExecutor(threads)
+    try:
+        for tuned in task.learners:
+            tuned.learner.addresses  # noqa: B018  compile here, not in two threads at once
+        compiled_play()
+        futures = [pool.submit(_replicate, task, replication, count) for replication in range(replications)]
+        waiting: set[Future[Outcome]] = set(futures)
+        while waiting:
+            finished, waiting = wait(waiting, timeout=0.1, return_when=FIRST_COMPLETED)
+            bar.at(count.done)
+            for future in finished:
+                future.result()  # raises what the replication raised
+        return [future.result() for future in futures]
+    finally:
+        count.stop.set()
+        pool.shutdown(wait=True, cancel_futures=True)
+        bar.close()
