@@ -5,10 +5,9 @@
 Paper: none; this is epsilon-greedy on what has arrived. `python examples/skeleton_learner.py` plays it.
 """
 
-from belated import Bandit, simulate
 from belated.kernels import Vector, kernel
 from belated.layout import Layout
-from belated.learners import Learner, Parameter
+from belated.learners.learner import Learner, Parameter
 
 # The state is a vector of zeros of the size asked for below. Here: two numbers for each arm, side by side.
 LOSSES = 0  # the sum of observed losses
@@ -54,7 +53,9 @@ LEARNER = Learner(
 )
 
 
-if __name__ == "__main__":
+if __name__ == "__main__":  # not to be copied into the package
+    from belated import Bandit, simulate
+
     bandit = Bandit(["blue", "green"], LEARNER, seed=1, exploration=0.1)
     bandit.observe(bandit.decide(), reward=1.0)
     print(bandit)

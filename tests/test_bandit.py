@@ -1,4 +1,6 @@
 import math
+import pickle
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -119,6 +121,8 @@ def test_numbers_of_any_kind_are_taken() -> None:
         (lambda b: b.observe(400, loss=-1e-9), ValueError, ["loss is -1e-09"]),
         (lambda b: b.observe(400, reward=2), ValueError, ["reward is 2", "0 to 1"]),
         (lambda b: b.observe(400, reward="good"), ValueError, ["reward is 'good'"]),
+        (lambda b: b.observe(400, loss="0.5"), ValueError, ["loss is '0.5'"]),
+        (lambda b: b.decide(draw="x"), ValueError, ["draw is 'x'"]),
         (lambda b: b.observe(400), ValueError, ["neither loss nor reward"]),
         (lambda b: b.observe(400, loss=0.5, reward=0.5), ValueError, ["both loss=0.5 and reward=0.5"]),
         (lambda b: b.observe(401, loss=0.5), UnknownDecision, ["round 401", "1 to 400"]),
@@ -156,6 +160,9 @@ def test_a_failed_call_says_why_and_changes_nothing(call: Any, error: type[Excep
         ([True, False], {}, ["True is a bool"]),
         ("ab", {}, ["'ab'", "list of labels"]),
         (2.0, {}, ["2.0"]),
+        (3, {"learner": None}, ["learner is None", "a name"]),
+        (3, {"seed": -1}, ["seed is -1"]),
+        (3, {"seed": "seven"}, ["seed is 'seven'"]),
         (3, {"learner": "robst"}, ["'robst'", "Did you mean 'robust'?"]),
         (3, {"delay_constnt": 3}, ["'delay_constnt'", "Did you mean 'delay_constant'?"]),
         (3, {"delay_constant": 0.0}, ["delay_constant is 0.0", "1e-09"]),
@@ -201,6 +208,12 @@ def test_snapshots_keep_any_generator(kind: Any) -> None:
     original.decide()
     copy = Bandit.from_bytes(original.to_bytes())
     assert [copy.decide() for _ in range(300)] == [original.decide() for _ in range(300)]
+
+
+def test_pickles_and_copies_are_snapshots() -> None:
+    original = busy()
+    for copy in (pickle.loads(pickle.dumps(original)), deepcopy(original)):
+        assert copy.to_bytes() == original.to_bytes()
 
 
 def test_snapshots_keep_the_parameters() -> None:

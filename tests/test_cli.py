@@ -79,7 +79,7 @@ def test_the_same_seed_writes_the_same_files(tmp_path: Path) -> None:
     [
         (["compare", "--learners", "robustt"], ["'robustt'", "Did you mean 'robust'?"]),
         (["compare", "--rounds", "-3"], ["rounds is -3"]),
-        (["compare", "--delays", "pareto:shape=x"], ["pareto"]),
+        (["compare", "--delays", "pareto:shape=x"], ["shape is 'x'"]),
         (["compare", "--environments", "bernoulli:means=[0.5,7]"], ["means[1] is 7"]),
         (["compare", "missing.toml"], ["missing.toml"]),
     ],

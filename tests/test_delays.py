@@ -7,7 +7,7 @@ from belated.delays import (
     Delays,
     Dropout,
     Geometric,
-    Nothing,
+    NoDelay,
     Outlier,
     Pareto,
     Recorded,
@@ -28,9 +28,10 @@ def sample(law: Delays) -> np.ndarray:
 
 
 def test_nothing_and_constant() -> None:
-    assert (sample(Nothing()) == 0).all()
+    assert (sample(NoDelay()) == 0).all()
     assert (sample(Constant(12)) == 12).all()
     assert Delays.find("none").title == "no delay"
+    assert Delays.find(12) == Constant(12)
 
 
 def test_geometric() -> None:
@@ -91,6 +92,7 @@ def test_recorded() -> None:
         ("uniform:low=3,high=2", "high is 2; at least low, 3"),
         ("pareto:shape=-1", "shape is -1"),
         ("pareto:scale=0", "scale is 0"),
+        ("geometric:mean=x", "mean is 'x'"),
         ("dropout:share=1.5", "share is 1.5; a number from 0 to 1"),
         ("dropout:others=later", "unknown delays 'later'"),
         ("recorded:delays=[1,-2]", "delays\\[1\\] is -2"),

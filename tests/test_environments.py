@@ -84,7 +84,9 @@ def test_recorded_losses_are_played_as_they_are() -> None:
         ("constrained:first=0", "first is 0"),
         ("recorded:losses=[[0.5,2.0]]", "losses\\[0, 1\\] is 2.0"),
         ("recorded:losses=[0.5,0.5]", "rounds x arms"),
-        ("bernoulli:means=0.5", "bernoulli"),
+        ("bernoulli:means=0.5", "means is 0.5; a list"),
+        ("bernoulli:means=[0.5,x]", "means is '\\[0.5,x\\]'"),
+        ("stochastic:gap=x", "gap is 'x'"),
     ],
 )
 def test_bad_input(words: str, message: str) -> None:

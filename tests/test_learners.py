@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from belated import Bandit, learners, simulate
-from belated.delays import NEVER, Constant, Delays, Dropout, Geometric, Nothing, Outlier, Pareto, Uniform
+from belated.delays import NEVER, Constant, Delays, Dropout, Geometric, NoDelay, Outlier, Pareto, Uniform
 from belated.simulation import replay
 from live import play_live
 
 NAMES = sorted(learners.catalogue)
 LAWS: list[Delays] = [
-    Nothing(),
+    NoDelay(),
     Constant(7),
     Geometric(5.0),
     Uniform(0, 20),
@@ -88,7 +88,7 @@ def test_uniform_play_costs_what_it_must() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_outcomes_that_never_come(name: str) -> None:
-    losses, _, draws = problem(Nothing(), rounds=2000, arms=4)
+    losses, _, draws = problem(NoDelay(), rounds=2000, arms=4)
     trace = replay(name, losses, [None] * 2000, draws)
     assert np.isfinite(trace.distributions).all()
     assert (trace.loss_estimates == 0.0).all()
@@ -102,14 +102,14 @@ def test_tells_about_itself(name: str) -> None:
     assert learner.name == name
     assert learner.summary
     assert learner.paper
-    assert learner.needs == ()
+    assert all(isinstance(need, str) and need for need in learner.needs)
     for parameter in learner.parameters:
         assert parameter.low <= parameter.default <= parameter.high
         assert parameter.summary
 
 
 def test_no_delay_makes_robust_tsallis_bit_for_bit() -> None:
-    losses, _, draws = problem(Nothing(), rounds=20_000, arms=7)
+    losses, _, draws = problem(NoDelay(), rounds=20_000, arms=7)
     delays = [0] * len(losses)
     robust = replay("robust", losses, delays, draws)
     tsallis = replay("tsallis", losses, delays, draws)

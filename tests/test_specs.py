@@ -14,6 +14,10 @@ from belated.specs import parse
         ("bernoulli:means=[0.1,0.2],extra=true", ("bernoulli", {"means": [0.1, 0.2], "extra": True})),
         ("recorded:losses=[[0.1,0.2],[1,0]]", ("recorded", {"losses": [[0.1, 0.2], [1, 0]]})),
         ("dropout:others=none", ("dropout", {"others": "none"})),
+        (
+            "dropout:others=(pareto:shape=1,scale=2),share=0.5",
+            ("dropout", {"others": "pareto:shape=1,scale=2", "share": 0.5}),
+        ),
     ],
 )
 def test_words(text: str, expected: tuple[str, dict[str, Any]]) -> None:

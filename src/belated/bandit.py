@@ -74,7 +74,10 @@ class Bandit:
         clock = rounds.new_clock(tuned.learner.addresses)
         memory = rounds.enlarge(clock, rounds.new_memory())
         self._set(tuned, labels, tuned.learner.new_state(len(labels)), clock, memory)
-        self._generator = np.random.default_rng(seed)
+        try:
+            self._generator = np.random.default_rng(seed)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"seed is {seed!r}; what numpy.random.default_rng takes is needed: {error}") from error
 
     def _set(
         self,
@@ -112,7 +115,7 @@ class Bandit:
                 self._draws = self._generator.random(_DRAWS).tolist()
                 self._draws.reverse()
             draw = self._draws.pop()
-        elif not 0.0 <= draw < 1.0:
+        elif isinstance(draw, str) or not 0.0 <= draw < 1.0:
             raise ValueError(f"draw is {draw!r}; a number of at least 0 and below 1 is needed")
         skipped, slot, arm, propensity = self._next_decision(
             self._state,
@@ -237,6 +240,9 @@ class Bandit:
             f"outstanding={self.outstanding}, skipped={self.skipped})"
         )
 
+    def __reduce__(self) -> Any:
+        return Bandit.from_bytes, (self.to_bytes(),)
+
     def to_bytes(self) -> bytes:
         """Everything, the generator included, to go on exactly from here."""
         self._catch_up()
@@ -312,7 +318,7 @@ def _round_of(decision: Any) -> int:
 
 def _checked(name: str, value: Any) -> float:
     try:
-        number = float(value)
+        number = math.nan if isinstance(value, str | bytes) else float(value)
     except (TypeError, ValueError):
         number = math.nan
     if not 0.0 <= number <= 1.0:

@@ -78,7 +78,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("belated: stopped", file=sys.stderr)
         return INTERRUPTED
-    except (ValueError, OSError, ImportError) as error:
+    except OSError as error:
+        print(f"belated: {error.filename}: {error.strerror}", file=sys.stderr)
+        return 2
+    except (ValueError, ImportError) as error:
         print(f"belated: {error}", file=sys.stderr)
         return 2
 

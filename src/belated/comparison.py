@@ -4,7 +4,7 @@ drawing.
 
 import csv
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,9 @@ class Plan:
             values = tuple(given) if isinstance(given, list | tuple) else (given,)
             if not values:
                 raise ValueError(f"{name} is empty; at least one is needed")
+            for value in values:
+                if values.count(value) > 1:
+                    raise ValueError(f"{value!r} is given twice in {name}; each may be given once")
             object.__setattr__(self, name, values)
         for learner in self.learners:
             catalogue.tune(learner)
@@ -78,27 +81,22 @@ class Comparison:
         return self.cells[0].learners
 
 
-def compare(
-    plan: Plan, *, workers: int | None = None, progress: bool | None = None, tell: Callable[[int], None] | None = None
-) -> Comparison:
-    """Carry out a plan. `tell` hears the number of cells done."""
-    cells = []
-    for environment in plan.environments:
-        for delays in plan.delays:
-            cells.append(
-                simulate(
-                    plan.learners,
-                    environment,
-                    delays,
-                    rounds=plan.rounds,
-                    replications=plan.replications,
-                    seed=plan.seed,
-                    workers=workers,
-                    progress=progress,
-                )
-            )
-            if tell:
-                tell(len(cells))
+def compare(plan: Plan, *, workers: int | None = None) -> Comparison:
+    """Carry out a plan."""
+    pairs = [(environment, delays) for environment in plan.environments for delays in plan.delays]
+    cells = [
+        simulate(
+            plan.learners,
+            environment,
+            delays,
+            rounds=plan.rounds,
+            replications=plan.replications,
+            seed=plan.seed,
+            workers=workers,
+            progress=f"{number} of {len(pairs)}: {environment.title}; {delays.title}",
+        )
+        for number, (environment, delays) in enumerate(pairs, 1)
+    ]
     return Comparison(plan, tuple(cells))
 
 

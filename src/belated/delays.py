@@ -28,6 +28,13 @@ class Delays(Family, ABC):
     longest: int | None = None
     """The last round it can fill, or None where there is no last."""
 
+    @classmethod
+    def find(cls, wanted: Any) -> "Delays":
+        """As in every family; and a whole number is that constant delay."""
+        if isinstance(wanted, int | np.integer) and not isinstance(wanted, bool):
+            return Constant(int(wanted))
+        return super().find(wanted)
+
     @abstractmethod
     def fill(self, rng: np.random.Generator, rounds: Integers) -> Integers:
         """The delay of each round: shape (n,)."""
@@ -45,8 +52,8 @@ def check_delay(name: str, value: Any) -> int:
     return int(value)
 
 
-def check_positive(name: str, value: float) -> None:
-    if not 0.0 < value < math.inf:
+def check_positive(name: str, value: Any) -> None:
+    if not isinstance(value, int | float | np.number) or not 0.0 < value < math.inf:
         raise ValueError(f"{name} is {value!r}; a positive number is needed")
 
 
@@ -67,18 +74,17 @@ class Constant(Delays):
         return np.full(rounds.size, self.delay, dtype=np.int64)
 
 
-class Nothing(Constant):
+class NoDelay(Constant):
     """No delay: each outcome comes before the next decision."""
 
     def __init__(self) -> None:
         super().__init__(0)
 
     def __repr__(self) -> str:
-        return "Nothing()"
+        return "NoDelay()"
 
 
-# The word for it on the command line is `none`, which Python keeps for itself.
-Delays.members["none"] = Delays.members.pop("nothing")
+Delays.members["none"] = Delays.members.pop("nodelay")  # the word for it on the command line
 
 
 @dataclass(frozen=True)
@@ -139,12 +145,6 @@ class Pareto(Delays):
             return whole(self.scale * (1.0 - rng.random(rounds.size)) ** (-1.0 / self.shape))
 
 
-def _others(value: Any) -> Delays:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return Constant(value)
-    return Delays.find(value)
-
-
 @dataclass(frozen=True)
 class Outlier(Delays):
     """The first outcome never comes, the others follow another law (a number: that constant delay).
@@ -156,7 +156,7 @@ class Outlier(Delays):
     others: Any = 0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "others", _others(self.others))
+        object.__setattr__(self, "others", Delays.find(self.others))
 
     @property
     def title(self) -> str:
@@ -177,7 +177,7 @@ class Dropout(Delays):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "share", check_share("share", self.share))
-        object.__setattr__(self, "others", _others(self.others))
+        object.__setattr__(self, "others", Delays.find(self.others))
 
     @property
     def title(self) -> str:

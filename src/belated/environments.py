@@ -45,8 +45,8 @@ def check_arms(n_arms: Any) -> int:
     return int(n_arms)
 
 
-def check_share(name: str, value: float) -> float:
-    if not 0.0 <= value <= 1.0:
+def check_share(name: str, value: Any) -> float:
+    if not isinstance(value, int | float | np.number) or not 0.0 <= value <= 1.0:
         raise ValueError(f"{name} is {value!r}; a number from 0 to 1 is needed")
     return float(value)
 
@@ -58,6 +58,8 @@ class Bernoulli(Environment):
     means: Sequence[float]
 
     def __post_init__(self) -> None:
+        if not isinstance(self.means, Sequence | np.ndarray) or isinstance(self.means, str):
+            raise ValueError(f"means is {self.means!r}; a list of numbers from 0 to 1 is needed")
         means = tuple(check_share(f"means[{i}]", mean) for i, mean in enumerate(self.means))
         check_arms(len(means))
         object.__setattr__(self, "means", means)
@@ -68,7 +70,8 @@ class Bernoulli(Environment):
 
     @property
     def title(self) -> str:
-        return f"Bernoulli, {self.n_arms} arms"
+        means = ", ".join(f"{mean:g}" for mean in self.means[:6])
+        return f"Bernoulli({means}{', …' if self.n_arms > 6 else ''})"
 
     def fill(self, rng: np.random.Generator, rounds: NDArray[np.int64]) -> tuple[Floats, Floats | None]:
         means = np.array([self.means])
@@ -121,9 +124,9 @@ class Constrained(Environment):
     def __post_init__(self) -> None:
         object.__setattr__(self, "arms", check_arms(self.arms))
         object.__setattr__(self, "gap", check_share("gap", self.gap))
-        if not 1.0 <= self.growth <= 100.0:
+        if not isinstance(self.growth, int | float) or not 1.0 <= self.growth <= 100.0:
             raise ValueError(f"growth is {self.growth!r}; a number from 1 to 100 is needed")
-        if not self.first >= 1:
+        if not isinstance(self.first, int) or not self.first >= 1:
             raise ValueError(f"first is {self.first!r}; a first phase of at least 1 round is needed")
 
     @property

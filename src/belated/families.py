@@ -37,7 +37,10 @@ class Family:
         elif isinstance(wanted, dict) and isinstance(wanted.get("name"), str):
             name, settings = wanted["name"], {key: value for key, value in wanted.items() if key != "name"}
         else:
-            raise ValueError(f"{wanted!r} is no {cls.kind}; one of its classes, words or a table with a name is needed")
+            raise ValueError(
+                f"{wanted!r} is no {cls.kind}; words ({', '.join(sorted(cls.members))}, with settings behind a colon), "
+                "a table with a name, or an object made from one of its classes is needed"
+            )
         if name not in cls.members:
             raise unknown(cls.kind, name, cls.members)
         member = cls.members[name]

@@ -90,7 +90,7 @@ def _draw_cell(axes: Any, cell: Simulation) -> None:
     axes.plot(x, uniform, color="#8A8A8A", linewidth=0.9, label="uniform play", zorder=1)
     axes.set_xscale("log")
     axes.set_yscale("log")
-    axes.set_xlim(begin, x[-1])
+    axes.set_xlim(begin, max(x[-1], 2.0 * begin))
     axes.set_ylim(max(lowest * 0.7, 1.0), 1.6 * max(highest, float(uniform[-1])))
     axes.grid(True, which="major")
     axes.tick_params(which="minor", length=0)

@@ -41,7 +41,7 @@ def mean_interval(values: Floats) -> Interval:
     count = values.shape[0]
     mean = values.mean(axis=0)
     if count < 2:
-        missing = np.full_like(mean, np.nan)
+        missing = mean * np.nan
         return Interval(mean, missing, missing)
     half = student_quantile(count - 1) * values.std(axis=0, ddof=1) / np.sqrt(count)
     return Interval(mean, mean - half, mean + half)

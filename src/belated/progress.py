@@ -1,5 +1,6 @@
 """A progress bar on standard error, where somebody is looking at one."""
 
+import shutil
 import sys
 import time
 from typing import TextIO
@@ -27,9 +28,13 @@ class Progress:
             self._draw(min(done / self.total, 1.0), now - self.begun)
 
     def _draw(self, share: float, seconds: float) -> None:
+        columns = shutil.get_terminal_size().columns
         filled = round(share * self.WIDTH)
         left = f"{seconds * (1.0 - share) / share:.0f} s left" if share > 0.0 else "starting"
-        self._write(f"{self.label} [{'█' * filled}{'·' * (self.WIDTH - filled)}] {share:4.0%}  {left}")
+        bar = f" [{'█' * filled}{'·' * (self.WIDTH - filled)}] {share:4.0%}  {left}"
+        room = max(columns - len(bar) - 1, 0)
+        label = self.label if len(self.label) <= room else self.label[: max(room - 1, 0)] + "…"
+        self._write((label + bar)[: columns - 1])
 
     def _write(self, line: str) -> None:
         self.stream.write("\r" + line.ljust(self.longest))

@@ -238,10 +238,12 @@ def _replicate(task: Task, replication: int, count: _Count) -> Outcome:
     )
 
 
-def run(task: Task, replications: int, threads: int, progress: bool | None) -> list[Outcome]:
+def run(task: Task, replications: int, threads: int, progress: bool | str | None) -> list[Outcome]:
     """All replications, in order. An interrupt, or an error in one, ends the others at their next chunk."""
     count = _Count()
-    bar = Progress(task.rounds * replications * len(task.learners), f"{task.environment!r}, {task.delays!r}", progress)
+    label = progress if isinstance(progress, str) else f"{task.environment.title}, {task.delays.title}"
+    shown = None if isinstance(progress, str) else progress
+    bar = Progress(task.rounds * replications * len(task.learners), label, shown)
     pool = ThreadPoolExecutor(threads)
     try:
         for tuned in task.learners:

@@ -82,7 +82,7 @@ def available_cores() -> int:
 
 
 def simulate(
-    learners: Sequence[str | Learner | TunedLearner],
+    learners: Sequence[str | Learner | TunedLearner] | str | Learner | TunedLearner,
     environment: Environment | str,
     delays: Delays | str = "none",
     *,
@@ -92,7 +92,7 @@ def simulate(
     checkpoints: int | Sequence[int] = 200,
     spacing: str = "log",
     workers: int | None = None,
-    progress: bool | None = None,
+    progress: bool | str | None = None,
     keep_trace: bool = False,
 ) -> Simulation:
     """Play every learner against the same losses, delays and draws, many times over.
@@ -110,7 +110,7 @@ def simulate(
     workers
         Threads; all cores by default. The result does not depend on it.
     progress
-        Whether to draw a progress bar on standard error; by default where that is a terminal.
+        Whether to draw a progress bar on standard error; by default where that is a terminal. Or its label.
     keep_trace
         Keep what happened in every round: (rounds x arms) numbers for each learner and replication.
 
@@ -119,7 +119,8 @@ def simulate(
     >>> bool(result.final("robust").mean < result.final("uniform").low)
     True
     """
-    tuned = tuple(catalogue.tune(learner) for learner in ([learners] if isinstance(learners, str) else learners))
+    given: list[Any] = list(learners) if isinstance(learners, list | tuple) else [learners]
+    tuned = tuple(catalogue.tune(learner) for learner in given)
     labels = tuple(each.label for each in tuned)
     if not labels:
         raise ValueError("learners is empty; at least one learner is needed")

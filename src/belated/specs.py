@@ -1,6 +1,7 @@
 """Words for things: `pareto:shape=1,scale=10` names one of a family and sets its parameters.
 
-Values are numbers, true, false, words, or lists in square brackets. The same words serve on the command line, in TOML
+Values are numbers, true, false, words (in parentheses where they have settings of their own), or lists in square
+brackets. The same words serve on the command line, in TOML
 files and in Python.
 """
 
@@ -23,11 +24,11 @@ def parse(text: str) -> tuple[str, dict[str, Any]]:
 
 
 def _parts(text: str) -> list[str]:
-    """Split at commas, except within square brackets."""
+    """Split at commas, except within brackets."""
     parts = [""]
     depth = 0
     for character in text:
-        depth += (character == "[") - (character == "]")
+        depth += (character in "[(") - (character in "])")
         if character == "," and depth == 0:
             parts.append("")
         else:
@@ -36,6 +37,8 @@ def _parts(text: str) -> list[str]:
 
 
 def _value(text: str) -> Any:
+    if text.startswith("(") and text.endswith(")"):
+        return text[1:-1]  # words within words: dropout:share=0.1,others=(pareto:shape=1,scale=10)
     if text in ("true", "false"):
         return text == "true"
     try:

@@ -23,7 +23,9 @@ def text_table(header: Sequence[str], rows: Sequence[Sequence[str]], right: Sequ
 def regret(interval: Interval) -> str:
     """Mean and half the width of its interval: `1,234 ± 56`."""
     half = (interval.high - interval.low) / 2.0
-    return f"{interval.mean:,.0f}" + (f" ± {half:,.0f}" if half == half else "")
+    digits = 0 if abs(interval.mean) >= 100.0 else 1
+    mean = round(float(interval.mean), digits) + 0.0  # no negative zero
+    return f"{mean:,.{digits}f}" + (f" ± {half:,.{digits}f}" if half == half else "")
 
 
 def comparison_table(comparison: Comparison) -> str:
@@ -32,7 +34,7 @@ def comparison_table(comparison: Comparison) -> str:
     for cell in comparison.cells:
         finals = [cell.final(learner) for learner in cell.learners]
         least = min(float(final.mean) for final in finals)
-        marked = [regret(final) + ("*" if float(final.mean) == least else " ") for final in finals]
+        marked = [regret(final) + ("*" if float(final.mean) == least and len(finals) > 1 else " ") for final in finals]
         uniform = f"{cell.uniform_regret[:, -1].mean():,.0f}"
         rows.append([cell.environment.title, cell.delays.title, *marked, uniform])
     header = ["environment", "delays", *(f"{learner} " for learner in comparison.learners), "(uniform play)"]

@@ -35,5 +35,9 @@ def tune(learner: "str | Learner | TunedLearner", **values: float) -> TunedLearn
         return learner.learner.with_parameters(**{**learner.values, **values})
     if isinstance(learner, Learner):
         return learner.with_parameters(**values)
+    if not isinstance(learner, str):
+        raise ValueError(
+            f"learner is {learner!r}; a name, words such as 'robust:delay_constant=1' or a Learner is needed"
+        )
     name, settings = specs.parse(learner)
     return find(name).with_parameters(**{**settings, **values})

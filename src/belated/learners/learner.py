@@ -97,7 +97,7 @@ class TunedLearner:
 
     @property
     def label(self) -> str:
-        """The learner's name, with what differs from the defaults: `robust:delay_constant=1`."""
+        """The learner's name, with the parameters that were set: `robust:delay_constant=1`."""
         settings = ",".join(f"{name}={value:g}" for name, value in self.values.items())
         return f"{self.learner.name}:{settings}" if settings else self.learner.name
 
