@@ -1,5 +1,6 @@
 import math
 import pickle
+import sys
 from copy import deepcopy
 from typing import Any
 
@@ -8,12 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from belated import AlreadyObserved, Bandit, Decision, Receipt, SnapshotError, UnknownDecision, learners
+from belated import AlreadyObserved, Bandit, Decision, Receipt, SnapshotError, UnknownDecision, learners, rounds
 from belated.snapshot import MAGIC
-
-
-def everything(bandit: Bandit) -> bytes:
-    return bandit.to_bytes()
 
 
 def busy(learner: str = "robust", **parameters: float) -> Bandit:
@@ -132,19 +129,21 @@ def test_numbers_of_any_kind_are_taken() -> None:
         (lambda b: b.observe(True, loss=0.5), UnknownDecision, ["True"]),
         (lambda b: b.observe(2.0, loss=0.5), UnknownDecision, ["2.0"]),
         (lambda b: b.observe(1, loss=0.5), AlreadyObserved, ["round 1 "]),
+        (lambda b: b.observe(400, loss=10**400), ValueError, ["loss is 1000"]),
+        (lambda b: b.observe(Decision("x", 1, 0.5), loss=0.5), UnknownDecision, ["'x'"]),  # type: ignore[arg-type]
         (lambda b: b.decide(draw=1.0), ValueError, ["draw is 1.0", "below 1"]),
         (lambda b: b.decide(draw=-0.1), ValueError, ["draw is -0.1"]),
         (lambda b: b.decide(draw=math.nan), ValueError, ["draw is nan"]),
     ],
 )
 def test_a_failed_call_says_why_and_changes_nothing(call: Any, error: type[Exception], words: list[str]) -> None:
-    bandit = busy()
-    before = everything(bandit)
+    bandit, untouched = busy(), busy()
     with pytest.raises(error) as caught:
         call(bandit)
     for word in words:
         assert word in str(caught.value)
-    assert everything(bandit) == before
+    assert bandit.to_bytes() == untouched.to_bytes()
+    assert [bandit.decide() for _ in range(200)] == [untouched.decide() for _ in range(200)]
 
 
 @pytest.mark.parametrize(
@@ -247,3 +246,57 @@ def test_an_arm_of_no_share_is_never_drawn() -> None:
         decision = bandit.decide(draw=float(draw))
         assert decision.propensity == 1.0
         bandit.observe(decision, loss=0.5)
+
+
+class Interrupts:
+    """Raises KeyboardInterrupt at the n-th line that bandit.py runs."""
+
+    def __init__(self, after: int) -> None:
+        self.left = after
+
+    def __call__(self, frame: Any, event: str, argument: Any) -> Any:
+        if not frame.f_code.co_filename.endswith("bandit.py"):
+            return None
+        if event == "line" and frame.f_code.co_name in ("decide", "observe", "_catch_up", "_miss"):
+            self.left -= 1
+            if self.left == 0:
+                raise KeyboardInterrupt
+        return self
+
+
+@pytest.mark.parametrize("constant", [49.0, 0.5, 1e-4])
+def test_an_interrupt_at_any_line_leaves_a_bandit_in_order(constant: float) -> None:
+    """What was under way has happened wholly or not at all; nothing is lost, used twice, or out of step afterwards."""
+    rng = np.random.default_rng(5)
+    interrupted = 0
+    for after in range(1, 130):
+        bandit = Bandit(3, seed=after, delay_constant=constant)
+        unobserved: set[int] = set()
+        answered: dict[int, Receipt] = {}
+        sys.settrace(Interrupts(after + 300))
+        try:
+            for _ in range(60):
+                unobserved.add(bandit.decide().round)
+                for number in rng.permutation(sorted(unobserved))[: rng.integers(0, 3)]:
+                    answered[int(number)] = bandit.observe(int(number), loss=0.5)
+                    unobserved.remove(int(number))
+        except KeyboardInterrupt:
+            interrupted += 1
+        finally:
+            sys.settrace(None)
+        bandit = Bandit.from_bytes(bandit.to_bytes())
+        for _ in range(20):
+            bandit.decide()
+        assert bandit.outstanding == bandit._clock[rounds.OUTSTANDING]
+        for number in range(1, bandit.rounds + 1):
+            if number in answered:
+                with pytest.raises(AlreadyObserved):
+                    bandit.observe(number, loss=0.5)
+            elif number in unobserved:
+                try:
+                    bandit.observe(number, loss=0.5)
+                except AlreadyObserved:  # the call that was interrupted had gone through
+                    unobserved.discard(number)
+        assert bandit.decide().round == bandit.rounds
+        assert np.isfinite(bandit.distribution).all()
+    assert interrupted > 100

@@ -126,3 +126,31 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
     assert belated.__version__ == "0.1.0"
     with pytest.raises(AttributeError, match="no attribute 'bandits'"):
         _ = belated.bandits
+
+
+def test_learners_travel_between_processes_without_their_addresses(tmp_path: Path) -> None:
+    make = (
+        "import pickle, sys; from belated import Bandit, learners; t = learners.tune('robust', delay_constant=2);"
+        "Bandit(3, t).decide(); open(sys.argv[1], 'wb').write(pickle.dumps(t))"
+    )
+    use = (
+        "import pickle, sys; from belated import Bandit; t = pickle.loads(open(sys.argv[1], 'rb').read());"
+        "b = Bandit(3, t); assert b.decide().round == 1; assert b.learner == 'robust:delay_constant=2'"
+    )
+    path = str(tmp_path / "learner.pickle")
+    run(make, path)
+    run(use, path)
+
+
+def test_snapshots_are_the_same_bytes_in_every_process(tmp_path: Path) -> None:
+    program = (
+        "import sys; from belated import Bandit; b = Bandit(3, seed=1); b.decide();"
+        "open(sys.argv[1], 'wb').write(b.to_bytes())"
+    )
+    for name in ("one", "two"):
+        run(program, str(tmp_path / name))
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+
+
+def test_no_home_is_needed(tmp_path: Path) -> None:
+    run("import os; os.environ.pop('HOME', None); from belated import Bandit; Bandit(2).decide()", HOME="")

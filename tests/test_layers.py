@@ -27,7 +27,9 @@ def imports(path: Path) -> set[str]:
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "belated":
             parts = node.module.split(".")
-            found |= {parts[1]} if len(parts) > 1 else {alias.name for alias in node.names}
+            found |= {parts[1]} if len(parts) > 1 else {belated._HOMES.get(name.name, name.name) for name in node.names}
+        elif isinstance(node, ast.Import):
+            found |= {name.name.split(".")[1] for name in node.names if name.name.startswith("belated.")}
     return found & set(HEIGHT)
 
 

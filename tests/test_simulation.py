@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from belated import Simulation, delays, environments, simulate
+from belated import Simulation, delays, environments, learners, simulate
+from belated import rounds as protocol
 from belated.environments import Environment
-from belated.replication import CHUNK_ROUNDS
+from belated.replication import CHUNK_ROUNDS, Chunk, Player
 from belated.simulation import replay, spaced_checkpoints
 
 PUBLISHED = Path(__file__).parent / "data" / "tsallis_inf_figures.csv"
@@ -128,6 +129,23 @@ def test_delays_longer_than_a_turn_of_the_calendar() -> None:
     np.testing.assert_array_equal(trace.loss_estimates[:, 0], np.cumsum(arrivals)[1:])
 
 
+def test_skipped_decisions_are_forgotten_at_once() -> None:
+    """However late their outcomes would come: with a delay of half the horizon hardly anything is remembered."""
+    player = Player(learners.tune("robust"), 4, 40_000, keep_trace=False)
+    rng = np.random.default_rng(0)
+    chunk = Chunk(
+        first=1,
+        draws=rng.random(40_000),
+        losses=rng.random((40_000, 4)),
+        delays=np.where(rng.random(40_000) < 0.5, 20_000, rng.integers(1, 40, 40_000)),
+        expected=np.full((1, 4), 0.5),
+        key=np.uint64(0),
+    )
+    player.play(chunk, 40_000)
+    assert player.clock[protocol.SKIPS] > 10_000
+    assert player.memory.size <= 128
+
+
 def test_checkpoints() -> None:
     assert small(checkpoints=[10, 5, 3000]).checkpoints.tolist() == [5, 10, 3000]
     assert small(checkpoints=[10]).checkpoints.tolist() == [10, 3000]
@@ -179,6 +197,10 @@ class BrokenDelays(delays.Delays):
         ({"checkpoints": 1}, ["checkpoints is 1", "at least 2"]),
         ({"checkpoints": [0, 5]}, ["checkpoints is [0, 5]", "1 to 3000"]),
         ({"checkpoints": [4000]}, ["[4000]"]),
+        ({"checkpoints": [1.7]}, ["[1.7]", "whole numbers"]),
+        ({"delays": delays.Dropout(0.1, others=delays.Recorded([1, 2, 3]))}, ["ends after round 3"]),
+        ({"delays": "constant:delay=100000000000000000000"}, ["delay is 1000", "below 2^63"]),
+        ({"learners": None}, ["learner is None"]),
         ({"spacing": "cubic"}, ["'cubic'", "linear, log"]),
         ({"environment": "stochastc"}, ["'stochastc'", "Did you mean 'stochastic'?"]),
         ({"environment": "stochastic:arms=1"}, ["1", "2 to 10000"]),

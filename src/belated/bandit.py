@@ -23,6 +23,8 @@ from belated.simplex import FEWEST_ARMS, MOST_ARMS
 
 _DRAWS = 128  # random numbers fetched at once: one at a time they would cost more than the decision
 
+_ADDRESSES = [rounds.DECIDE_AT, rounds.LEARN_AT, rounds.PATIENCE_AT]
+
 Arm = str | int
 
 
@@ -48,6 +50,9 @@ _new_tuple = tuple.__new__
 
 class Bandit:
     """A learner that decides one round at a time and hears of outcomes in any order, late, or never.
+
+    One thread at a time: share a bandit between threads under a lock. An interrupt leaves it in order: what was under
+    way has happened wholly or not at all.
 
     Parameters
     ----------
@@ -97,6 +102,7 @@ class Bandit:
         self._draws: list[float] = []
         self._round = int(clock[rounds.ROUND])
         self._slots = dict(rounds.outstanding_slots(clock, memory))  # round -> slot, older rounds first
+        self._busy = False  # in the middle of a call: what an interrupt leaves behind must be put in order first
         self._news_slot = rounds.NONE  # an outcome observed, not yet learned from: the next decision takes it along
         self._news_loss = 0.0
         self._missed = bytearray()  # one bit a round: skipped, and no outcome has come since
@@ -117,6 +123,9 @@ class Bandit:
             draw = self._draws.pop()
         elif isinstance(draw, str) or not 0.0 <= draw < 1.0:
             raise ValueError(f"draw is {draw!r}; a number of at least 0 and below 1 is needed")
+        if self._busy:
+            self._recover()
+        self._busy = True
         skipped, slot, arm, propensity = self._next_decision(
             self._state,
             self._params,
@@ -128,16 +137,16 @@ class Bandit:
             self._news_loss,
         )
         if slot < 0:
+            self._busy = False
             self._memory = rounds.enlarge(self._clock, self._memory)
             return self.decide(draw=draw)
         self._news_slot = -1
         if skipped:
             del self._slots[skipped]
-            if skipped >= self._missed_end:
-                self._grow_missed(skipped)
-            self._missed[skipped >> 3] |= 1 << (skipped & 7)
+            self._miss(skipped)
         self._round = number = self._round + 1
         self._slots[number] = slot
+        self._busy = False
         return _new_tuple(Decision, (number, self._labels[arm], propensity))
 
     def observe(self, decision: Decision | int, *, loss: float | None = None, reward: float | None = None) -> Receipt:
@@ -153,23 +162,56 @@ class Bandit:
             raise ValueError(f"both loss={loss!r} and reward={reward!r} are given; one of them is needed")
         elif type(loss) is not float or not 0.0 <= loss <= 1.0:
             loss = _checked("loss", loss)
-        slot = self._slots.pop(number, None)
+        if self._busy:
+            self._recover()
+        slot = self._slots.get(number)
         if slot is None:
             return self._observe_late(number)
         if self._news_slot >= 0:
             self._catch_up()
-        self._news_slot = slot
+        self._busy = True
         self._news_loss = loss
+        self._news_slot = slot
+        del self._slots[number]
+        self._busy = False
         return _USED
 
     def _catch_up(self) -> None:
         """Learn from the outcome that was left for the next decision."""
+        if self._busy:
+            self._recover()
         if self._news_slot >= 0:
+            self._busy = True
             self._arrive(self._state, self._params, self._clock, self._memory, self._news_slot, self._news_loss)
             self._news_slot = -1
+            self._busy = False
+
+    def _recover(self) -> None:
+        """Put what Python keeps in order again from what the compiled rounds keep.
+
+        An interrupt falls between two steps of Python, never into a compiled call: a decision, an arrival or a skip has
+        happened wholly or not at all.
+        """
+        waiting = dict(rounds.outstanding_slots(self._clock, self._memory))
+        observed: set[int] = set()
+        if self._news_slot >= 0:
+            number = int(self._memory[self._news_slot]["round"])
+            if waiting.get(number) == self._news_slot:
+                del waiting[number]  # still to be learned from
+            else:
+                observed.add(number)  # learned from already
+                self._news_slot = -1
+        learning = int(self._memory[self._news_slot]["round"]) if self._news_slot >= 0 else 0
+        for number in self._slots.keys() - waiting.keys() - {learning, *observed}:
+            self._miss(number)  # given up on
+        self._slots = waiting
+        self._round = int(self._clock[rounds.ROUND])
+        self._busy = False
 
     def _observe_late(self, number: int) -> Receipt:
         """The outcome of a decision that is not waited for: skipped, or an error."""
+        if not isinstance(number, int):
+            raise UnknownDecision(f"{number!r} is not the round of a decision")
         bit = 1 << (number & 7)
         if 0 < number < self._missed_end and self._missed[number >> 3] & bit:
             self._missed[number >> 3] ^= bit
@@ -179,9 +221,11 @@ class Bandit:
             raise UnknownDecision(f"there is no decision of round {number}: {decided}")
         raise AlreadyObserved(f"the outcome of round {number} was observed before")
 
-    def _grow_missed(self, number: int) -> None:
-        self._missed.extend(bytes(number // 8 + 64))  # about twice what is needed
-        self._missed_end = 8 * len(self._missed)
+    def _miss(self, number: int) -> None:
+        if number >= self._missed_end:
+            self._missed.extend(bytes(number // 8 + 64))  # about twice what is needed
+            self._missed_end = 8 * len(self._missed)
+        self._missed[number >> 3] |= 1 << (number & 7)
 
     @property
     def arms(self) -> tuple[Arm, ...]:
@@ -247,6 +291,8 @@ class Bandit:
         """Everything, the generator included, to go on exactly from here."""
         self._catch_up()
         learner = self._tuned.learner
+        clock = self._clock.copy()
+        clock[_ADDRESSES] = 0  # they mean nothing elsewhere
         header = {
             "arms": self._labels,
             "learner": learner.name,
@@ -256,7 +302,7 @@ class Bandit:
         }
         arrays = {
             "state": self._state,
-            "clock": self._clock,
+            "clock": clock,
             "memory": self._memory,
             "distribution": self._p,
             "missed": np.frombuffer(bytes(self._missed), dtype=np.uint8),
@@ -279,8 +325,11 @@ class Bandit:
                 f"the snapshot holds {arrays['state'].size} numbers of {tuned.learner.name!r} where "
                 f"{tuned.learner.size(n_arms)} are needed: it was made by another version of this learner"
             )
+        sizes = (arrays["clock"].size, arrays["distribution"].size)
+        if sizes != (rounds.CLOCK_FIELDS, n_arms):
+            raise SnapshotError(f"the snapshot's arrays have sizes {sizes}; {(rounds.CLOCK_FIELDS, n_arms)} are needed")
         bandit = cls.__new__(cls)
-        arrays["clock"][[rounds.DECIDE_AT, rounds.LEARN_AT, rounds.PATIENCE_AT]] = tuned.learner.addresses
+        arrays["clock"][_ADDRESSES] = tuned.learner.addresses
         bandit._set(tuned, header["arms"], arrays["state"], arrays["clock"], arrays["memory"])
         bandit._p = arrays["distribution"]
         bandit._missed = bytearray(arrays["missed"].tobytes())
@@ -319,7 +368,7 @@ def _round_of(decision: Any) -> int:
 def _checked(name: str, value: Any) -> float:
     try:
         number = math.nan if isinstance(value, str | bytes) else float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not 0.0 <= number <= 1.0:
         raise ValueError(f"{name} is {value!r}; a number from 0 to 1 is needed")

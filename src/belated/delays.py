@@ -47,8 +47,8 @@ def whole(values: NDArray[np.float64]) -> Integers:
 
 
 def check_delay(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
-        raise ValueError(f"{name} is {value!r}; a whole number of rounds, at least 0, is needed")
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 0 <= value <= NEVER:
+        raise ValueError(f"{name} is {value!r}; a whole number of rounds, at least 0 and below 2^63, is needed")
     return int(value)
 
 
@@ -159,6 +159,10 @@ class Outlier(Delays):
         object.__setattr__(self, "others", Delays.find(self.others))
 
     @property
+    def longest(self) -> int | None:  # type: ignore[override]
+        return self.others.longest
+
+    @property
     def title(self) -> str:
         return f"the first outcome never comes, others: {self.others.title}"
 
@@ -178,6 +182,10 @@ class Dropout(Delays):
     def __post_init__(self) -> None:
         object.__setattr__(self, "share", check_share("share", self.share))
         object.__setattr__(self, "others", Delays.find(self.others))
+
+    @property
+    def longest(self) -> int | None:  # type: ignore[override]
+        return self.others.longest
 
     @property
     def title(self) -> str:

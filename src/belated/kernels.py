@@ -8,8 +8,10 @@ With NUMBA_DISABLE_JIT=1 everything here turns into plain Python: `kernel` retur
 place in a list of functions, and the calls are calls.
 """
 
+import atexit
 import hashlib
 import os
+import shutil
 import tempfile
 from collections.abc import Callable
 from functools import cache
@@ -63,9 +65,9 @@ def cache_directory() -> Path:
     for source in sorted(package.rglob("*.py")):
         digest.update(source.read_bytes())
     name = f"belated-{digest.hexdigest()}"
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     wanted = os.environ.get("NUMBA_CACHE_DIR")
-    for parent in [wanted] if wanted else [package / "__pycache__", home]:
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    for parent in [wanted] if wanted else [os.fspath(package / "__pycache__"), home]:
         folder = Path(parent) / name
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -73,14 +75,18 @@ def cache_directory() -> Path:
                 return folder
         except OSError:
             continue
-    return Path(tempfile.mkdtemp(prefix=name))
+    folder = Path(tempfile.mkdtemp(prefix=name))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 @overload
 def kernel(function: F, /) -> F: ...
 @overload
-def kernel(*, reassociate: bool = ..., inline: bool = ...) -> Callable[[F], F]: ...
-def kernel(function: F | None = None, /, *, reassociate: bool = False, inline: bool = False) -> F | Callable[[F], F]:
+def kernel(*, reassociate: bool = ..., inline: bool = ..., nogil: bool = ...) -> Callable[[F], F]: ...
+def kernel(
+    function: F | None = None, /, *, reassociate: bool = False, inline: bool = False, nogil: bool = True
+) -> F | Callable[[F], F]:
     """Compile a function when it is first needed, cache the machine code on disk, release the GIL while it runs.
 
     reassociate lets sums be taken in any order; inline puts the function into those that call it. Compiled
@@ -91,7 +97,7 @@ def kernel(function: F | None = None, /, *, reassociate: bool = False, inline: b
         if not COMPILED:
             return function
         options: dict[str, Any] = {
-            "nogil": True,
+            "nogil": nogil,
             "error_model": "numpy",
             "fastmath": _REASSOCIATE if reassociate else False,
             "forceinline": inline,

@@ -7,7 +7,7 @@ import numpy as np
 from numba import types
 
 from belated import rounds as protocol
-from belated.calendar import CALENDAR, arrive_due, schedule
+from belated.calendar import CALENDAR, arrive_due, schedule, skip_oldest
 from belated.coins import flip
 from belated.kernels import (
     INTEGERS,
@@ -70,12 +70,12 @@ def play(
         mark = open_round(state, params, clock, p)
         now = clock[protocol.ROUND]
         delay = delays[j]
-        skipped = 0
+        oldest = protocol.NONE
         if delay > 0:
             # Whatever arrives now was decided before: it does not depend on the arm of this round. Taken first, it lets
             # the processor begin with the next round while it still draws the arm of this one.
             arrive_due(calendar, state, params, clock, memory, now)
-            skipped = close_round(state, params, clock, memory)
+            oldest = close_round(state, params, clock, memory)
         arm = draw_arm(p, draws[j])
         mean = expected[j, arm] if varying else expected[0, arm]
         if coins:
@@ -90,7 +90,7 @@ def play(
         if delay == 0:
             arrive_due(calendar, state, params, clock, memory, now)
             call_learn(clock[protocol.LEARN_AT], state, params, arm, loss, p[arm], mark)
-            skipped = close_round(state, params, clock, memory)
+            oldest = close_round(state, params, clock, memory)
         else:
             clock[protocol.OUTSTANDING] += 1
             comes = delay <= horizon - now
@@ -98,6 +98,9 @@ def play(
                 slot = remember(clock, memory, arm, p[arm], mark, now + delay if comes else protocol.NOT_DUE, loss)
                 if comes:
                     schedule(calendar, memory, slot, now + delay)
+        skipped = 0
+        if oldest != protocol.NONE:
+            skipped = skip_oldest(calendar, clock, memory, oldest)
         if tracing:
             trace[j, ARM] = arm
             trace[j, OUTSTANDING] = outstanding

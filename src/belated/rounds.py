@@ -46,7 +46,6 @@ SLOT = np.dtype(
 )
 MEMORY = types.Array(from_dtype(SLOT), 1, "C")
 NONE = -1
-SKIPPED = -2  # as `older`: given up, yet still on its way
 NOT_DUE = -1  # as `due`: nobody knows when
 FOREVER = 1 << 62
 
@@ -167,47 +166,42 @@ def _leave(clock: Integers, memory: Memory, slot: int) -> None:
 
 
 @kernel(inline=True)
-def _free(clock: Integers, memory: Memory, slot: int) -> None:
+def free(clock: Integers, memory: Memory, slot: int) -> None:
+    """Forget a decision that is waited for no more."""
     memory[slot]["next"] = clock[FREE]
     clock[FREE] = slot
 
 
-@kernel(inline=True)
+@kernel(inline=True, nogil=False)
 def arrive(state: Vector, params: Vector, clock: Integers, memory: Memory, slot: int, loss: float) -> None:
-    """The outcome of a remembered decision has come: learn from it, unless it was skipped, and forget the decision."""
+    """The outcome of an outstanding decision has come: learn from it and forget the decision."""
     record = memory[slot]
-    if record["older"] != SKIPPED:
-        call_learn(clock[LEARN_AT], state, params, record["arm"], loss, record["propensity"], record["mark"])
-        _leave(clock, memory, slot)
-        clock[OUTSTANDING] -= 1
-    _free(clock, memory, slot)
+    call_learn(clock[LEARN_AT], state, params, record["arm"], loss, record["propensity"], record["mark"])
+    _leave(clock, memory, slot)
+    clock[OUTSTANDING] -= 1
+    free(clock, memory, slot)
 
 
 @kernel(inline=True)
 def close_round(state: Vector, params: Vector, clock: Integers, memory: Memory) -> int:
-    """Skip the oldest outstanding decision if the learner's patience with it is over: its round, or 0."""
+    """Skip the oldest outstanding decision if the learner's patience with it is over: its slot, to free, or NONE."""
     oldest = clock[OLDEST]
     if oldest == NONE or clock[PATIENCE_AT] == 0:
-        return 0
-    record = memory[oldest]
-    waited = clock[ROUND] - record["round"]
+        return NONE
+    waited = clock[ROUND] - memory[oldest]["round"]
     if waited == 0 or waited < clock[PATIENCE]:  # patience never shrinks: no need to ask again yet
-        return 0
-    rounds = call_patience(clock[PATIENCE_AT], state, params)
-    clock[PATIENCE] = FOREVER if rounds > FOREVER else math.ceil(rounds)
+        return NONE
+    patience = call_patience(clock[PATIENCE_AT], state, params)
+    clock[PATIENCE] = FOREVER if patience > FOREVER else math.ceil(patience)
     if waited < clock[PATIENCE]:
-        return 0
+        return NONE
     _leave(clock, memory, oldest)
     clock[OUTSTANDING] -= 1
     clock[SKIPS] += 1
-    if record["due"] == NOT_DUE:
-        _free(clock, memory, oldest)
-    else:
-        record["older"] = SKIPPED  # its slot is still on the list of those due with it
-    return record["round"]
+    return oldest
 
 
-@kernel
+@kernel(nogil=False)
 def next_decision(
     state: Vector, params: Vector, clock: Integers, memory: Memory, p: Vector, draw: float, slot: int, loss: float
 ) -> tuple[int, int, int, float]:
@@ -219,7 +213,11 @@ def next_decision(
         return 0, NONE, 0, 0.0
     if slot != NONE:
         arrive(state, params, clock, memory, slot, loss)
-    skipped = close_round(state, params, clock, memory)
+    skipped = 0
+    oldest = close_round(state, params, clock, memory)
+    if oldest != NONE:
+        skipped = memory[oldest]["round"]
+        free(clock, memory, oldest)
     mark = open_round(state, params, clock, p)
     arm = draw_arm(p, draw)
     slot = remember(clock, memory, arm, p[arm], mark, NOT_DUE, 0.0)

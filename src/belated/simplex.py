@@ -57,7 +57,8 @@ OWN = 9  # from here to SINGLES - 1: the learner's own
 _FRESH_LOGS = 128  # rounds between fresh logarithms, so that rounding in LOGS cannot pile up
 _SMALL = 4e-8  # a sum of squared steps below this: what is left, of the fourth order, is under 1e-14
 _CLOSE = 1e-7  # a miss of sum x = 1 below this: what Newton leaves, of the second order, is under 1e-14
-_LARGE = 0.1  # a sum of squared steps above this: the series is not to be trusted
+_LARGE = 0.1  # a sum of squares above this: the series is not to be trusted
+_MOST = 1e100  # no loss estimate goes beyond this; squares and products of what follows from it are still numbers
 
 FEWEST_ARMS = 2
 MOST_ARMS = 10_000
@@ -95,6 +96,7 @@ def _warm(state: Vector, a: float, b: float) -> bool:
         #   rho = q + v q^2 + (2v^2 - 2v/3) q^3 + O(q^4), and
         #   (1 + rho)^-2 = 1 - 2q + (3 - 2v) q^2 - (4 - 22v/3 + 4v^2) q^3 + O(q^4).
         miss = -1.0
+        far = 0.0
         slope = 0.0
         tsallis_slope = 0.0
         entropy_slope = 0.0
@@ -118,6 +120,7 @@ def _warm(state: Vector, a: float, b: float) -> bool:
                 share = x * ((1.0 - 2.0 * q) + q * q * (c2 - q * c3))
                 share_slope = xw * ((2.0 - 2.0 * c2 * q) + 3.0 * q * q * c3)
                 miss += share
+                far += q * q
                 slope += share_slope
                 tsallis_slope += xw * y
                 entropy_slope += xw * log_y
@@ -125,6 +128,8 @@ def _warm(state: Vector, a: float, b: float) -> bool:
                 state[i + SHARE_SLOPES] = share_slope
                 state[i + STEPS] = q + v * q * q * (1.0 + q * (2.0 * v - 2.0 / 3.0))
                 state[i + STEP_SLOPES] = w * (1.0 + 2.0 * v * q)
+        if not far <= _LARGE:  # nan counts as large
+            return False
         shift = miss / slope
         level -= shift
         news = 0.0
@@ -169,11 +174,13 @@ def _log_root(a: float, b: float, z: float) -> float:
     In closed form a Wright omega function. The left side is increasing and convex, and each of its terms is at most
     z at the root, so Newton from the smaller of the two bounds descends to it.
     """
-    s = math.log(z / a)
+    log_a = math.log(a)
+    s = math.log(z) - log_a
     if b > 0.0:
         s = min(s, z / (2.0 * b))
         for _ in range(100):
-            step = (a * math.exp(s) + 2.0 * b * s - z) / (a * math.exp(s) + 2.0 * b)
+            power = math.exp(s + log_a)
+            step = (power + 2.0 * b * s - z) / (power + 2.0 * b)
             s -= step
             if step <= 1e-16 * s:
                 break
@@ -204,7 +211,7 @@ def _cold(state: Vector, a: float, b: float, arms: int) -> None:
         entropy_slope = 0.0
         for i in range(arms):
             s = _log_root(a, b, (state[at(i) + LOSSES] - least) + depth)
-            y = math.exp(s)
+            y = math.exp(min(s, 700.0))  # beyond that a state stays cold, and nobody looks at y
             x = math.exp(-2.0 * s)
             w = 1.0 / (a * y + 2.0 * b)
             xw = x * w
@@ -275,6 +282,7 @@ def add_loss(state: Vector, arm: int, amount: float) -> None:
     it would make the processor wait for everything before it.
     """
     i = at(arm)
+    amount = min(amount, _MOST - state[i + LOSSES])
     state[i + LOSSES] += amount
     if state[AGE] > 0.0:
         if state[NEWS_ARM] > 0.0:
@@ -293,7 +301,7 @@ def ftrl_distribution(loss_estimates: ArrayLike, tsallis_rate: float, entropy_ra
     Parameters
     ----------
     loss_estimates
-        L, one finite number per arm, 2 to 10,000 arms.
+        L, one number per arm, 2 to 10,000 arms.
     tsallis_rate
         a >= 0, the paper's 1/eta_t. 0 leaves the entropy alone: exponential weights.
     entropy_rate
@@ -307,12 +315,12 @@ def ftrl_distribution(loss_estimates: ArrayLike, tsallis_rate: float, entropy_ra
         raise ValueError(
             f"loss_estimates has shape {losses.shape}; one dimension of {FEWEST_ARMS} to {MOST_ARMS} arms is needed"
         )
-    if not np.isfinite(losses).all():
-        arm = int(np.flatnonzero(~np.isfinite(losses))[0])
-        raise ValueError(f"loss_estimates[{arm}] is {losses[arm]}; every loss estimate must be finite")
+    wrong = np.flatnonzero(~(np.abs(losses) <= _MOST))
+    if wrong.size:
+        raise ValueError(f"loss_estimates[{wrong[0]}] is {losses[wrong[0]]}; a number up to {_MOST:g} is needed")
     for name, rate in (("tsallis_rate", tsallis_rate), ("entropy_rate", entropy_rate)):
-        if not 0.0 <= rate < math.inf:
-            raise ValueError(f"{name} is {rate}; a finite rate of at least 0 is needed")
+        if not (rate == 0.0 or 1.0 / _MOST <= rate <= _MOST):
+            raise ValueError(f"{name} is {rate}; 0 or a number from {1.0 / _MOST:g} to {_MOST:g} is needed")
     if tsallis_rate == 0.0 == entropy_rate:
         raise ValueError("tsallis_rate and entropy_rate are both 0; at least one must be positive")
     state = np.zeros(size(losses.size))

@@ -189,8 +189,10 @@ def replay(
 
 
 def _checkpoints(rounds: int, wanted: int | Sequence[int], spacing: str) -> NDArray[np.int64]:
-    if isinstance(wanted, int):
+    if isinstance(wanted, int | np.integer):
         return spaced_checkpoints(rounds, check_count("checkpoints", wanted, least=2), spacing)
+    if not np.issubdtype(np.asarray(wanted).dtype, np.integer):
+        raise ValueError(f"checkpoints is {list(wanted)}; whole numbers are needed")
     points = np.unique(np.asarray(wanted, dtype=np.int64))
     if not points.size or points[0] < 1 or points[-1] > rounds:
         raise ValueError(f"checkpoints is {list(wanted)}; rounds from 1 to {rounds} are needed")

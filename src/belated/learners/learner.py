@@ -17,7 +17,7 @@ remembering and skipping are not the learner's business: see `belated.rounds`.
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -41,7 +41,7 @@ class Parameter:
     def check(self, value: object) -> float:
         try:
             number = float(value)  # type: ignore[arg-type]
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             number = math.nan
         if isinstance(value, bool) or not (self.low <= number <= self.high):
             raise ValueError(f"{self.name} is {value!r}; a number from {self.low:g} to {self.high:g} is needed")
@@ -78,14 +78,15 @@ class Learner:
         checked = {name: table[name].check(value) for name, value in values.items()}
         return TunedLearner(self, checked)
 
-    @cached_property
+    @property
     def addresses(self) -> tuple[int, int, int]:
-        """Where its compiled functions are: (decide, learn, patience); 0 for no patience."""
-        return (
-            address(self.decide, DECIDE),
-            address(self.learn, LEARN),
-            address(self.patience, PATIENCE) if self.patience else 0,
-        )
+        """Where its compiled functions are in this process: (decide, learn, patience); 0 for no patience."""
+        return _addresses(self.decide, self.learn, self.patience)
+
+
+@cache
+def _addresses(decide: Any, learn: Any, patience: Any) -> tuple[int, int, int]:
+    return address(decide, DECIDE), address(learn, LEARN), address(patience, PATIENCE) if patience else 0
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,9 @@ class TunedLearner:
     @property
     def label(self) -> str:
         """The learner's name, with the parameters that were set: `robust:delay_constant=1`."""
-        settings = ",".join(f"{name}={value:g}" for name, value in self.values.items())
+        settings = ",".join(
+            f"{name}={int(value) if value.is_integer() else value}" for name, value in self.values.items()
+        )
         return f"{self.learner.name}:{settings}" if settings else self.learner.name
 
     @property
