@@ -284,7 +284,8 @@ def test_an_interrupt_at_any_line_leaves_a_bandit_in_order(constant: float) -> N
             interrupted += 1
         finally:
             sys.settrace(None)
-        bandit = Bandit.from_bytes(bandit.to_bytes())
+        if after % 2:  # it may be continued by a decision or by a snapshot
+            bandit = Bandit.from_bytes(bandit.to_bytes())
         for _ in range(20):
             bandit.decide()
         assert bandit.outstanding == bandit._clock[rounds.OUTSTANDING]
