@@ -159,7 +159,7 @@ def test_nothing_allowed_is_too_extreme(losses: list[float], a: float, b: float)
 
 def test_a_step_out_of_reach_is_not_taken_for_a_small_one() -> None:
     """Where the truncated series rho(q) has another root than q = 0, a large residual could pass for none."""
-    for jump in np.linspace(103_800.0, 104_100.0, 3001):
+    for jump in np.linspace(103_954.0, 103_954.1, 101):
         state, p = np.zeros(simplex.size(3)), np.zeros(3)
         state[simplex.LOSSES_AT.places(3)] = [0.0, 0.5, 1e4]
         solve(state, 1.0, 100.0, p)
