@@ -55,7 +55,7 @@ NEWS = 8  # and by how much
 OWN = 9  # from here to SINGLES - 1: the learner's own
 
 _FRESH_LOGS = 128  # rounds between fresh logarithms, so that rounding in LOGS cannot pile up
-_SMALL = 4e-8  # a sum of squared steps below this: what is left, of the fourth order, is under 1e-14
+_SMALL = 2e-7  # a sum of squared steps below this: what is left, of the fourth order, is under 2e-13
 _CLOSE = 1e-7  # a miss of sum x = 1 below this: what Newton leaves, of the second order, is under 1e-14
 _LARGE = 0.1  # a sum of squares above this: the series is not to be trusted
 _MOST = 1e100  # no loss estimate goes beyond this; squares and products of what follows from it are still numbers
@@ -148,7 +148,7 @@ def _warm(state: Vector, a: float, b: float) -> bool:
             return False
         if moved >= _SMALL:
             for arm in range(blocks * LANES):
-                if abs(state[at(arm) + STEPS]) > 2e-4:  # beyond the four terms of log1p
+                if abs(state[at(arm) + STEPS]) > 4e-4:  # beyond the four terms of log1p
                     state[at(arm) + LOGS] = math.log(state[at(arm) + ROOTS])
         elif abs(miss) < _CLOSE:
             state[NEWS_ARM] = 0.0
