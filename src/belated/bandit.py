@@ -143,7 +143,10 @@ class Bandit:
         self._news_slot = -1
         if skipped:
             del self._slots[skipped]
-            self._miss(skipped)
+            if skipped < self._missed_end:
+                self._missed[skipped >> 3] |= 1 << (skipped & 7)
+            else:
+                self._miss(skipped)
         self._round = number = self._round + 1
         self._slots[number] = slot
         self._busy = False
