@@ -138,7 +138,11 @@ class Bandit:
         )
         if slot < 0:
             self._busy = False
-            self._memory = rounds.enlarge(self._clock, self._memory)
+            begin = self._memory.size
+            self._memory = rounds.enlarged(self._memory)
+            self._clock[rounds.FREE] = (
+                begin  # in this order, so that an interrupt in between loses slots, not decisions
+            )
             return self.decide(draw=draw)
         self._news_slot = -1
         if skipped:

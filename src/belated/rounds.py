@@ -77,15 +77,20 @@ def new_memory() -> NDArray[np.void]:
     return np.zeros(0, dtype=SLOT)
 
 
-def enlarge(clock: NDArray[np.int64], memory: NDArray[np.void]) -> NDArray[np.void]:
-    """A table with twice the slots; the new ones are free."""
+def enlarged(memory: NDArray[np.void]) -> NDArray[np.void]:
+    """A table with twice the slots. The new ones form a list of free slots that begins at the old size."""
     size = memory.size
     larger = np.zeros(max(64, 2 * size), dtype=SLOT)
     larger[:size] = memory
-    following = np.arange(size + 1, larger.size + 1, dtype=np.int32)
-    following[-1] = clock[FREE]
-    larger["next"][size:] = following
-    clock[FREE] = size
+    larger["next"][size:] = np.arange(size + 1, larger.size + 1)
+    larger["next"][-1] = NONE
+    return larger
+
+
+def enlarge(clock: NDArray[np.int64], memory: NDArray[np.void]) -> NDArray[np.void]:
+    """Where no slot is free: a larger table, and the clock pointing at its free slots."""
+    larger = enlarged(memory)
+    clock[FREE] = memory.size
     return larger
 
 
