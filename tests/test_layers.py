@@ -10,7 +10,7 @@ PACKAGE = Path(belated.__file__).parent
 LAYERS = [
     ["errors", "specs", "kernels", "layout", "intervals", "progress"],
     ["simplex", "families", "coins", "rounds"],
-    ["learners", "environments", "calendar", "snapshot"],
+    ["learners", "environments", "calendar", "snapshot", "labels"],
     ["delays", "loop"],
     ["bandit", "replication"],
     ["simulation"],

@@ -18,14 +18,12 @@ from numpy.typing import NDArray
 from belated import learners, rounds, snapshot
 from belated.errors import AlreadyObserved, SnapshotError, UnknownDecision
 from belated.kernels import PATIENCE, entry
+from belated.labels import Arm, arm_labels
 from belated.learners import Learner, TunedLearner
-from belated.simplex import FEWEST_ARMS, MOST_ARMS
 
 _DRAWS = 128  # random numbers fetched at once: one at a time they would cost more than the decision
 
 _ADDRESSES = [rounds.DECIDE_AT, rounds.LEARN_AT, rounds.PATIENCE_AT]
-
-Arm = str | int
 
 
 class Decision(NamedTuple):
@@ -75,7 +73,7 @@ class Bandit:
         **parameters: float,
     ) -> None:
         tuned = learners.tune(learner, **parameters)
-        labels = _labels(arms)
+        labels = arm_labels(arms)
         clock = rounds.new_clock(tuned.learner.addresses)
         memory = rounds.enlarge(clock, rounds.new_memory())
         self._set(tuned, labels, tuned.learner.new_state(len(labels)), clock, memory)
@@ -140,9 +138,7 @@ class Bandit:
             self._busy = False
             begin = self._memory.size
             self._memory = rounds.enlarged(self._memory)
-            self._clock[rounds.FREE] = (
-                begin  # in this order, so that an interrupt in between loses slots, not decisions
-            )
+            self._clock[rounds.FREE] = begin  # last, so that an interrupt in between loses slots, not decisions
             return self.decide(draw=draw)
         self._news_slot = -1
         if skipped:
@@ -304,7 +300,7 @@ class Bandit:
             "arms": self._labels,
             "learner": learner.name,
             "parameters": dict(self._tuned.values),
-            "generator": _generator_state(self._generator),
+            "generator": snapshot.generator_state(self._generator),
             "draws": self._draws,
         }
         arrays = {
@@ -342,26 +338,8 @@ class Bandit:
         bandit._missed = bytearray(arrays["missed"].tobytes())
         bandit._missed_end = 8 * len(bandit._missed)
         bandit._draws = header["draws"]
-        bandit._generator = _generator_from(header["generator"])
+        bandit._generator = snapshot.generator_from(header["generator"])
         return bandit
-
-
-def _labels(arms: Sequence[Arm] | int) -> list[Arm]:
-    if isinstance(arms, bool | str | bytes | float) or not isinstance(arms, int | np.integer | Sequence | np.ndarray):
-        raise ValueError(f"arms is {arms!r}; a number of arms or a list of labels is needed")
-    labels: list[Arm] = list(range(int(arms))) if isinstance(arms, int | np.integer) else list(arms)
-    labels = [label.item() if isinstance(label, np.generic) else label for label in labels]
-    if not FEWEST_ARMS <= len(labels) <= MOST_ARMS:
-        count = arms if isinstance(arms, int | np.integer) else len(labels)
-        raise ValueError(f"there are {count} arms; {FEWEST_ARMS} to {MOST_ARMS} are needed")
-    seen: set[Arm] = set()
-    for label in labels:
-        if isinstance(label, bool) or not isinstance(label, str | int):
-            raise ValueError(f"arm {label!r} is a {type(label).__name__}; labels are strings or integers")
-        if label in seen:
-            raise ValueError(f"arm {label!r} is given twice; labels must differ")
-        seen.add(label)
-    return labels
 
 
 def _round_of(decision: Any) -> int:
@@ -380,16 +358,3 @@ def _checked(name: str, value: Any) -> float:
     if not 0.0 <= number <= 1.0:
         raise ValueError(f"{name} is {value!r}; a number from 0 to 1 is needed")
     return number
-
-
-def _generator_state(generator: np.random.Generator) -> dict[str, Any]:
-    return dict(generator.bit_generator.state)
-
-
-def _generator_from(state: dict[str, Any]) -> np.random.Generator:
-    kind = getattr(np.random, str(state.get("bit_generator")), None)
-    if not (isinstance(kind, type) and issubclass(kind, np.random.BitGenerator)):
-        raise SnapshotError(f"the snapshot's generator is {state.get('bit_generator')!r}, which numpy does not have")
-    bits = kind()
-    bits.state = state
-    return np.random.Generator(bits)

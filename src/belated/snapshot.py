@@ -71,3 +71,16 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.integer):
         return int(value)
     raise TypeError(f"{value!r} cannot be kept in a snapshot")
+
+
+def generator_state(generator: np.random.Generator) -> dict[str, Any]:
+    return dict(generator.bit_generator.state)
+
+
+def generator_from(state: dict[str, Any]) -> np.random.Generator:
+    kind = getattr(np.random, str(state.get("bit_generator")), None)
+    if not (isinstance(kind, type) and issubclass(kind, np.random.BitGenerator)):
+        raise SnapshotError(f"the snapshot's generator is {state.get('bit_generator')!r}, which numpy does not have")
+    bits = kind()
+    bits.state = state
+    return np.random.Generator(bits)
