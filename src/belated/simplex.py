@@ -38,7 +38,7 @@ ROOTS = np.uint64(2 * LANES)  # y
 LOGS = np.uint64(3 * LANES)  # log y, carried along by log1p of each step
 PRESENT = np.uint64(4 * LANES)  # 1 for an arm, 0 beyond the last
 SHARES = np.uint64(5 * LANES)  # x
-SHARE_SLOPES = np.uint64(6 * LANES)  # dx/dmu
+SHARE_SLOPES = np.uint64(6 * LANES)  # half of dx/dmu
 STEPS = np.uint64(7 * LANES)  # rho, the relative step of y in a pass
 STEP_SLOPES = np.uint64(8 * LANES)  # -drho/dmu
 
@@ -93,8 +93,8 @@ def _warm(state: Vector, a: float, b: float) -> bool:
     news = state[NEWS]
     for _ in range(10):
         # With q = -(residual of (*)) w and v = b w, the root of (*) is y (1 + rho), where
-        #   rho = q + v q^2 + (2v^2 - 2v/3) q^3 + O(q^4), and
-        #   (1 + rho)^-2 = 1 - 2q + (3 - 2v) q^2 - (4 - 22v/3 + 4v^2) q^3 + O(q^4).
+        #   rho = q + v q^2 + O(q^3)   and   (1 + rho)^-2 = 1 - 2q + (3 - 2v) q^2 - (4 - 22v/3 + 4v^2) q^3 + O(q^4).
+        # x, which is what is asked for, takes the latter; what y lacks is only where the next pass starts from.
         miss = -1.0
         far = 0.0
         slope = 0.0
@@ -114,23 +114,24 @@ def _warm(state: Vector, a: float, b: float) -> bool:
                 w = inverse * square
                 q = (known - level - a * y - 2.0 * b * log_y) * w
                 v = b * w
-                c2 = 3.0 - 2.0 * v
-                c3 = 4.0 + v * (4.0 * v - 22.0 / 3.0)
+                qq = q * q
+                bend = (3.0 - 2.0 * v) * q
+                share = x * (1.0 - q * ((2.0 - bend) + qq * (4.0 + v * (4.0 * v - 22.0 / 3.0))))
                 xw = x * w
-                share = x * ((1.0 - 2.0 * q) + q * q * (c2 - q * c3))
-                share_slope = xw * ((2.0 - 2.0 * c2 * q) + 3.0 * q * q * c3)
+                share_slope = xw - xw * bend
                 miss += share
-                far += q * q
+                far += qq
                 slope += share_slope
                 tsallis_slope += xw * y
                 entropy_slope += xw * log_y
                 state[i + SHARES] = share
                 state[i + SHARE_SLOPES] = share_slope
-                state[i + STEPS] = q + v * q * q * (1.0 + q * (2.0 * v - 2.0 / 3.0))
-                state[i + STEP_SLOPES] = w * (1.0 + 2.0 * v * q)
+                state[i + STEPS] = q + v * qq
+                state[i + STEP_SLOPES] = w
         if not far <= _LARGE:  # nan counts as large
             return False
-        shift = miss / slope
+        half = miss / slope
+        shift = 0.5 * half
         level -= shift
         news = 0.0
         moved = 0.0
@@ -139,7 +140,7 @@ def _warm(state: Vector, a: float, b: float) -> bool:
                 i = np.uint64(SINGLES + block * (FIELDS * LANES) + lane)
                 rho = state[i + STEPS] + shift * state[i + STEP_SLOPES]
                 square = rho * rho
-                state[i + SHARES] -= shift * state[i + SHARE_SLOPES]
+                state[i + SHARES] -= half * state[i + SHARE_SLOPES]
                 state[i + STEPS] = rho
                 state[i + ROOTS] += state[i + ROOTS] * rho
                 state[i + LOGS] += (rho - 0.5 * square) + square * rho * (1 / 3 - 0.25 * rho)
@@ -155,7 +156,7 @@ def _warm(state: Vector, a: float, b: float) -> bool:
             state[LEVEL] = level
             state[TSALLIS_RATE] = a
             state[ENTROPY_RATE] = b
-            state[LEVEL_SLOPE] = 1.0 / slope
+            state[LEVEL_SLOPE] = 0.5 / slope
             state[TSALLIS_SLOPE] = tsallis_slope
             state[ENTROPY_SLOPE] = entropy_slope
             state[AGE] += 1.0
