@@ -46,6 +46,7 @@ def play(
     key: np.uint64,
     begin: int,
     horizon: int,
+    before: float,
     paid: Vector,
     trace: IntegerMatrix,
     trace_patience: Vector,
@@ -57,12 +58,14 @@ def play(
 ) -> int:
     """Play the rounds of a chunk from index `begin`; the index reached.
 
+    `paid` takes the sum of the expected losses of all decisions up to each round, `before` is that before the chunk.
     It is short of the end where memory must grow first, and -1 - index where a loss or delay is out of range.
     """
     varying = expected.shape[0] > 1
     coins = losses.shape[0] == 0
     tracing = trace.shape[0] > 0
     skips = clock[protocol.PATIENCE_AT] != 0
+    total = paid[begin - 1] if begin > 0 else before
     for j in range(begin, draws.size):
         if clock[protocol.FREE] == protocol.NONE:
             return j
@@ -86,7 +89,8 @@ def play(
             loss = losses[j, arm]
             if delay < 0 or not 0.0 <= loss <= 1.0:
                 return -1 - j
-        paid[j] = mean
+        total += mean
+        paid[j] = total
         if delay == 0:
             arrive_due(calendar, state, params, clock, memory, now)
             call_learn(clock[protocol.LEARN_AT], state, params, arm, loss, p[arm], mark)
@@ -129,6 +133,7 @@ _PLAY = types.int64(
     types.uint64,
     types.int64,
     types.int64,
+    types.float64,
     VECTOR,
     types.int64[:, ::1],
     VECTOR,

@@ -57,7 +57,7 @@ class Player:
         self.clock = protocol.new_clock(learner.addresses)
         self.memory = protocol.enlarge(self.clock, protocol.new_memory())
         self.calendar = new_calendar()
-        self.paid = 0.0
+        self.paid = np.zeros(1)
         kept = rounds if keep_trace else 0
         self.trace = np.zeros((kept, 3), dtype=np.int64)
         self.trace_patience = np.zeros(kept)
@@ -65,8 +65,10 @@ class Player:
         self.trace_losses = np.zeros((kept, n_arms))
 
     def play(self, chunk: "Chunk", horizon: int) -> Floats:
-        """Play a chunk: the expected loss of each decision."""
-        paid = np.empty(chunk.draws.size)
+        """Play a chunk: the sum of the expected losses of all decisions up to each of its rounds."""
+        before = float(self.paid[-1])
+        if self.paid.size != chunk.draws.size:
+            self.paid = np.empty(chunk.draws.size)
         here = slice(chunk.first - 1, chunk.first - 1 + chunk.draws.size)
         reached = 0
         while True:
@@ -85,7 +87,8 @@ class Player:
                     chunk.key,
                     reached,
                     horizon,
-                    paid,
+                    before,
+                    self.paid,
                     self.trace[here],
                     self.trace_patience[here],
                     self.trace_p[here],
@@ -95,7 +98,7 @@ class Player:
             if reached < 0:
                 raise self._bad_outcome(chunk, -1 - reached)
             if reached == chunk.draws.size:
-                return paid
+                return self.paid
             self.memory = protocol.enlarge(self.clock, self.memory)
 
     def _bad_outcome(self, chunk: "Chunk", index: int) -> ValueError:
@@ -224,9 +227,7 @@ def _replicate(task: Task, replication: int, count: _Count) -> Outcome:
                 uniform_regret[noted + k] = totals.mean() - totals.min()
             begin = stop
         for player, row in zip(players, regret, strict=True):
-            paid = player.paid + np.cumsum(player.play(chunk, task.rounds))
-            player.paid = paid[-1]
-            row[noted:until] = paid[stops - 1] - lowest
+            row[noted:until] = player.play(chunk, task.rounds)[stops - 1] - lowest
             count.add(chunk.draws.size)
         noted = until
     return Outcome(
