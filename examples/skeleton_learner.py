@@ -40,11 +40,16 @@ def learn(state: Vector, params: Vector, arm: int, loss: float, propensity: floa
     state[FIELDS * arm + OBSERVED] += 1.0
 
 
+def size(n_arms: int) -> int:
+    """How many numbers the state has."""
+    return FIELDS * n_arms
+
+
 LEARNER = Learner(
     name="skeleton",
     summary="the best mean so far, with a share of exploration",
     paper="none: epsilon-greedy",
-    size=lambda n_arms: FIELDS * n_arms,
+    size=size,
     losses_at=Layout(first=LOSSES, step=FIELDS),
     decide=decide,
     learn=learn,

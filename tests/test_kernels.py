@@ -130,12 +130,14 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
 
 def test_learners_travel_between_processes_without_their_addresses(tmp_path: Path) -> None:
     make = (
-        "import pickle, sys; from belated import Bandit, learners; t = learners.tune('robust', delay_constant=2);"
-        "Bandit(3, t).decide(); open(sys.argv[1], 'wb').write(pickle.dumps(t))"
+        "import pickle, sys; from belated import Bandit, learners;"
+        "t = [learners.tune(name) for name in learners.catalogue] + [learners.tune('robust', delay_constant=2)];"
+        "[Bandit(3, each).decide() for each in t]; open(sys.argv[1], 'wb').write(pickle.dumps(t))"
     )
     use = (
         "import pickle, sys; from belated import Bandit; t = pickle.loads(open(sys.argv[1], 'rb').read());"
-        "b = Bandit(3, t); assert b.decide().round == 1; assert b.learner == 'robust:delay_constant=2'"
+        "assert all(Bandit(3, each).decide().round == 1 for each in t);"
+        "assert t[-1].label == 'robust:delay_constant=2'"
     )
     path = str(tmp_path / "learner.pickle")
     run(make, path)

@@ -52,11 +52,16 @@ def learn(state: Vector, params: Vector, arm: int, loss: float, propensity: floa
     state[FIELDS * arm + OBSERVED] += 1.0
 
 
+def size(n_arms: int) -> int:
+    """How many numbers the state has."""
+    return 1 + FIELDS * n_arms
+
+
 LEARNER = Learner(
     name="ucb",
     summary="optimism on what has arrived; for stochastic losses only",
     paper="Joulani, György & Szepesvári 2013, Delayed-UCB1",
-    size=lambda n_arms: 1 + FIELDS * n_arms,
+    size=size,
     losses_at=Layout(first=LOSSES, step=FIELDS),
     decide=decide,
     learn=learn,

@@ -19,11 +19,16 @@ def learn(state: Vector, params: Vector, arm: int, loss: float, propensity: floa
     state[arm] += loss / propensity
 
 
+def size(n_arms: int) -> int:
+    """How many numbers the state has."""
+    return n_arms
+
+
 LEARNER = Learner(
     name="uniform",
     summary="every arm with the same probability, for ever",
     paper="none",
-    size=lambda n_arms: n_arms,
+    size=size,
     decide=decide,
     learn=learn,
 )
