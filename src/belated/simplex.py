@@ -29,18 +29,17 @@ from belated.layout import Layout
 # field. Within a block every distance is a constant of the compiled code, which is what lets the compiler work on
 # several arms at once; lanes beyond the last arm are there with weight 0 and never move.
 LANES = 12
-FIELDS = 9
+FIELDS = 8
 SINGLES = 16
 # Offsets of an arm's fields in the state. Unsigned, so that no code is made for negative indices.
 LOSSES = np.uint64(0 * LANES)  # L, the input
-KNOWN = np.uint64(1 * LANES)  # L as the last solution knows it
-ROOTS = np.uint64(2 * LANES)  # y
-LOGS = np.uint64(3 * LANES)  # log y, carried along by log1p of each step
-PRESENT = np.uint64(4 * LANES)  # 1 for an arm, 0 beyond the last
-SHARES = np.uint64(5 * LANES)  # x
-SHARE_SLOPES = np.uint64(6 * LANES)  # half of dx/dmu
-STEPS = np.uint64(7 * LANES)  # rho, the relative step of y in a pass
-STEP_SLOPES = np.uint64(8 * LANES)  # -drho/dmu
+ROOTS = np.uint64(1 * LANES)  # y
+LOGS = np.uint64(2 * LANES)  # log y, carried along by log1p of each step
+PRESENT = np.uint64(3 * LANES)  # 1 for an arm, 0 beyond the last
+SHARES = np.uint64(4 * LANES)  # x
+SHARE_SLOPES = np.uint64(5 * LANES)  # half of dx/dmu
+STEPS = np.uint64(6 * LANES)  # rho, the relative step of y in a pass
+STEP_SLOPES = np.uint64(7 * LANES)  # -drho/dmu
 
 # The single numbers.
 LEVEL = 0  # mu
@@ -50,9 +49,7 @@ LEVEL_SLOPE = 3  # dmu / d(sum x) = 1 / (2 sum x w), where w = 1 / (a y + 2b); b
 TSALLIS_SLOPE = 4  # dmu/da = -(sum x w y) / (sum x w); here sum x w y
 ENTROPY_SLOPE = 5  # dmu/db = -2 (sum x w log y) / (sum x w); here sum x w log y
 AGE = 6  # warm solutions since the logarithms were computed afresh; 0 where there is no solution yet
-NEWS_ARM = 7  # 1 + the arm whose loss estimate grew last, 0 where none has since the last solution,
-NEWS = 8  # and by how much
-OWN = 9  # from here to SINGLES - 1: the learner's own
+OWN = 7  # from here to SINGLES - 1: the learner's own
 
 _FRESH_LOGS = 128  # rounds between fresh logarithms, so that rounding in LOGS cannot pile up
 _SMALL = 2e-7  # a sum of squared steps below this: what is left, of the fourth order, is under 2e-13
@@ -89,8 +86,6 @@ def _warm(state: Vector, a: float, b: float) -> bool:
         * 2.0
         * state[LEVEL_SLOPE]
     )
-    news_arm = np.int64(state[NEWS_ARM]) - 1
-    news = state[NEWS]
     for _ in range(10):
         # With q = -(residual of (*)) w and v = b w, the root of (*) is y (1 + rho), where
         #   rho = q + v q^2 + O(q^3)   and   (1 + rho)^-2 = 1 - 2q + (3 - 2v) q^2 - (4 - 22v/3 + 4v^2) q^3 + O(q^4).
@@ -103,8 +98,6 @@ def _warm(state: Vector, a: float, b: float) -> bool:
         for block in range(blocks):
             for lane in range(LANES):
                 i = np.uint64(SINGLES + block * (FIELDS * LANES) + lane)
-                known = state[i + KNOWN] + (news if block * LANES + lane == news_arm else 0.0)
-                state[i + KNOWN] = known
                 y = state[i + ROOTS]
                 log_y = state[i + LOGS]
                 square = y * y
@@ -112,7 +105,7 @@ def _warm(state: Vector, a: float, b: float) -> bool:
                 inverse = state[i + PRESENT] / (square * curvature)  # one division for both x and w
                 x = inverse * curvature
                 w = inverse * square
-                q = (known - level - a * y - 2.0 * b * log_y) * w
+                q = (state[i + LOSSES] - level - a * y - 2.0 * b * log_y) * w
                 v = b * w
                 qq = q * q
                 bend = (3.0 - 2.0 * v) * q
@@ -133,7 +126,6 @@ def _warm(state: Vector, a: float, b: float) -> bool:
         half = miss / slope
         shift = 0.5 * half
         level -= shift
-        news = 0.0
         moved = 0.0
         for block in range(blocks):
             for lane in range(LANES):
@@ -152,7 +144,6 @@ def _warm(state: Vector, a: float, b: float) -> bool:
                 if abs(state[at(arm) + STEPS]) > 4e-4:  # beyond the four terms of log1p
                     state[at(arm) + LOGS] = math.log(state[at(arm) + ROOTS])
         elif abs(miss) < _CLOSE:
-            state[NEWS_ARM] = 0.0
             state[LEVEL] = level
             state[TSALLIS_RATE] = a
             state[ENTROPY_RATE] = b
@@ -221,7 +212,6 @@ def _cold(state: Vector, a: float, b: float, arms: int) -> None:
             state[at(i) + LOGS] = s
             state[at(i) + SHARES] = x
             state[at(i) + STEP_SLOPES] = w
-            state[at(i) + KNOWN] = state[at(i) + LOSSES]
             total += x
             slope += xw
             tsallis_slope += xw * y
@@ -240,7 +230,6 @@ def _cold(state: Vector, a: float, b: float, arms: int) -> None:
         state[at(i) + SHARES] /= total
     state[TSALLIS_RATE] = a
     state[ENTROPY_RATE] = b
-    state[NEWS_ARM] = 0.0
     # Roots beyond 1e90 (x below 1e-180) would overflow in a warm pass: such a state stays cold.
     state[AGE] = 1.0 if largest < 1e90 else 0.0
 
@@ -277,19 +266,11 @@ def solve(state: Vector, a: float, b: float, p: Vector) -> None:
 
 @kernel(inline=True)
 def add_loss(state: Vector, arm: int, amount: float) -> None:
-    """L_arm += amount, and let mu follow: dmu/dL_i = x_i w_i / sum x w, so that the next pass starts close.
-
-    The pass adds the amount to what it knows by itself. Written into the middle of what it is about to read as vectors,
-    it would make the processor wait for everything before it.
-    """
+    """L_arm += amount, and let mu follow: dmu/dL_i = x_i w_i / sum x w, so that the next pass starts close."""
     i = at(arm)
     amount = min(amount, _MOST - state[i + LOSSES])
     state[i + LOSSES] += amount
     if state[AGE] > 0.0:
-        if state[NEWS_ARM] > 0.0:
-            state[at(np.int64(state[NEWS_ARM]) - 1) + KNOWN] += state[NEWS]
-        state[NEWS_ARM] = arm + 1.0
-        state[NEWS] = amount
         state[LEVEL] += 2.0 * amount * state[i + STEP_SLOPES] * state[i + SHARES] * state[LEVEL_SLOPE]
 
 
