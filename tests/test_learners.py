@@ -177,12 +177,21 @@ def test_invariants_of_robust(arms: int, constant: float, seed: int, kinds: list
     for s, t in skipped.items():
         assert t - s >= trace.patience[t - 1]
         assert delays[s - 1] is None or delays[s - 1] > t - s
-    # no second decision was due to be skipped in the same round
     active = np.zeros(rounds + 2)
     for s, end in enumerate(gone, 1):
         active[s + 1] += 1
         active[min(end, rounds) + 1] -= 1
     np.testing.assert_array_equal(np.cumsum(active)[1 : rounds + 1], trace.outstanding)
+    # the lemma behind "one skip a round": after the round's arrivals and its skip nobody else's time is up
+    left = [
+        end if end < rounds or s in skipped or delays[s - 1] == rounds - s else math.inf
+        for s, end in enumerate(gone, 1)
+    ]
+    oldest = 1
+    for t in range(2, rounds + 1):
+        while left[oldest - 1] <= t and oldest < t:
+            oldest += 1
+        assert oldest == t or t - oldest < trace.patience[t - 1]
     for s in range(1, rounds + 1, 37):
         last = min(s + int(trace.patience[s - 1]), rounds)
         while last < rounds and last + 1 - s <= trace.patience[last]:

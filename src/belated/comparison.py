@@ -1,6 +1,4 @@
-"""A comparison: some learners on every environment with every law of delay. Data in, data out; no printing, no
-drawing.
-"""
+"""A comparison: learners on every environment with every law of delay. Data in, data out; no printing, no drawing."""
 
 import csv
 import tomllib
@@ -20,8 +18,8 @@ from belated.simulation import Simulation, check_count, simulate
 class Plan:
     """What to compare. The default is the paper's headline.
 
-    Best of both worlds: no knowledge of the world or of the delays, yet close to the best in each. Robust to excessive
-    delays: one outcome that never comes changes nothing.
+    A stochastic and an adversarial world, for the best of both; no delay, heavy-tailed delays, and one outcome that
+    never comes, for robustness to excessive delays.
     """
 
     learners: tuple[Any, ...] = ("robust", "ucb", "tsallis", "exp3")
@@ -69,9 +67,7 @@ def read_settings(path: Path) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A plan and what came out, one simulation for each cell: environments one after the other, each with all
-    delays.
-    """
+    """A plan and what came out: one simulation for each cell, environment by environment, each with all delays."""
 
     plan: Plan
     cells: tuple[Simulation, ...]

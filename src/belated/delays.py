@@ -145,8 +145,21 @@ class Pareto(Delays):
             return whole(self.scale * (1.0 - rng.random(rounds.size)) ** (-1.0 / self.shape))
 
 
+class _Spoiled:
+    """Another law, `others`, some of whose outcomes never come."""
+
+    others: Any
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "others", Delays.find(self.others))
+
+    @property
+    def longest(self) -> int | None:
+        return self.others.longest
+
+
 @dataclass(frozen=True)
-class Outlier(Delays):
+class Outlier(_Spoiled, Delays):  # type: ignore[override]
     """The first outcome never comes, the others follow another law (a number: that constant delay).
 
     One endless delay makes d_max as large as the horizon while hardly anything is outstanding: the paper's example for
@@ -155,37 +168,24 @@ class Outlier(Delays):
 
     others: Any = 0
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "others", Delays.find(self.others))
-
-    @property
-    def longest(self) -> int | None:  # type: ignore[override]
-        return self.others.longest
-
     @property
     def title(self) -> str:
         return f"the first outcome never comes, others: {self.others.title}"
 
     def fill(self, rng: np.random.Generator, rounds: Integers) -> Integers:
-        delays: Integers = self.others.fill(rng, rounds)
-        delays[rounds == 1] = NEVER
-        return delays
+        return np.where(rounds == 1, NEVER, self.others.fill(rng, rounds))
 
 
 @dataclass(frozen=True)
-class Dropout(Delays):
+class Dropout(_Spoiled, Delays):  # type: ignore[override]
     """Each outcome is lost with probability `share`; the others follow another law (a number: that constant delay)."""
 
     share: float = 0.1
     others: Any = 0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         object.__setattr__(self, "share", check_share("share", self.share))
-        object.__setattr__(self, "others", Delays.find(self.others))
-
-    @property
-    def longest(self) -> int | None:  # type: ignore[override]
-        return self.others.longest
 
     @property
     def title(self) -> str:
@@ -193,9 +193,7 @@ class Dropout(Delays):
 
     def fill(self, rng: np.random.Generator, rounds: Integers) -> Integers:
         lost = rng.random(rounds.size) < self.share
-        delays: Integers = self.others.fill(rng, rounds)
-        delays[lost] = NEVER
-        return delays
+        return np.where(lost, NEVER, self.others.fill(rng, rounds))
 
 
 class Recorded(Delays):

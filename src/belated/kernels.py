@@ -13,6 +13,7 @@ import hashlib
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -53,6 +54,9 @@ PATIENCE = types.float64(STATE, VECTOR)
 _REASSOCIATE = {"reassoc", "contract", "nsz", "arcp"}
 
 
+_A_DAY = 24 * 3600.0
+
+
 @cache
 def cache_directory() -> Path:
     """Where compiled code is kept: a folder named by a hash of this package's sources and of numba's version.
@@ -66,17 +70,22 @@ def cache_directory() -> Path:
         digest.update(source.read_bytes())
     name = f"belated-{digest.hexdigest()}"
     wanted = os.environ.get("NUMBA_CACHE_DIR")
-    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    for parent in [wanted] if wanted else [os.fspath(package / "__pycache__"), home]:
+    beside = package / "__pycache__"
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # still ~ where there is no home
+    for parent in [wanted] if wanted else [os.fspath(beside), *([home] if os.path.isabs(home) else [])]:
         folder = Path(parent) / name
         try:
             folder.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=folder):
-                return folder
+                break
         except OSError:
             continue
-    folder = Path(tempfile.mkdtemp(prefix=name))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    else:
+        folder = Path(tempfile.mkdtemp(prefix=name))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    for old in beside.glob("belated-*"):  # what earlier sources left behind
+        if old != folder and time.time() - old.stat().st_mtime > _A_DAY:
+            shutil.rmtree(old, ignore_errors=True)
     return folder
 
 
@@ -147,8 +156,7 @@ def _compiled(function: Any, signature: Any) -> Any:
 def _typed_call(signature: Any, given: tuple[Any, ...]) -> Any:
     """What an intrinsic answers: the type of call(address, *arguments) and the code for it.
 
-    The arguments stand one by one in the intrinsics below: packed in a tuple, each array would be counted up and
-    down, by atomic instructions that cost more than the call.
+    The arguments stand one by one in the intrinsics below, because that is how numba tells an intrinsic their types.
     """
 
     def generate(context: Any, builder: Any, outer: Any, values: Any) -> Any:

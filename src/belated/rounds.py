@@ -104,8 +104,7 @@ def outstanding_slots(clock: NDArray[np.int64], memory: NDArray[np.void]) -> Ite
 
 @kernel(inline=True)
 def draw_arm(p: Vector, draw: float) -> int:
-    """The first arm i with draw < p_1 + ... + p_i; where rounding leaves the sum below draw, the last that can be
-    drawn.
+    """The first arm i with draw < p_1 + ... + p_i, or the last with p_i > 0 where rounding leaves the sum below draw.
 
     Counted, not searched: a loop that ends at a random place costs more than its steps.
     """

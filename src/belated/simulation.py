@@ -164,9 +164,7 @@ def replay(
     delays: Sequence[int | None],
     draws: Sequence[float],
 ) -> Trace:
-    """What a learner does, round by round, with these losses (rounds x arms), delays (None: never) and draws in [0,
-    1).
-    """
+    """What a learner does, round by round, with losses (rounds x arms), delays (None: never) and draws of your own."""
     tuned = catalogue.tune(learner)
     table = RecordedLosses(losses)
     waits = RecordedDelays(delays)
