@@ -9,9 +9,10 @@ PACKAGE = Path(belated.__file__).parent
 
 LAYERS = [
     ["errors", "specs", "kernels", "layout", "intervals", "progress"],
-    ["simplex", "families", "coins", "rounds"],
-    ["learners", "environments", "calendar", "snapshot", "labels"],
-    ["delays", "loop"],
+    ["simplex", "pages", "chance", "families"],
+    ["rounds", "coins", "environments", "labels"],
+    ["learners", "calendar", "snapshot", "delays"],
+    ["loop", "truth"],
     ["bandit", "replication"],
     ["simulation"],
     ["comparison"],
@@ -50,5 +51,5 @@ def test_imports_point_down() -> None:
 
 def test_learners_know_nothing_of_rounds_or_of_each_other() -> None:
     for path in (PACKAGE / "learners").glob("*.py"):
-        if path.stem not in ("__init__", "learner"):
-            assert imports(path) <= {"simplex", "kernels", "layout", "learners"}, path.name
+        if path.stem not in ("__init__", "learner", "knowledge"):
+            assert imports(path) <= {"simplex", "pages", "chance", "kernels", "layout", "learners"}, path.name

@@ -131,7 +131,7 @@ def test_delays_longer_than_a_turn_of_the_calendar() -> None:
 
 def test_skipped_decisions_are_forgotten_at_once() -> None:
     """However late their outcomes would come: with a delay of half the horizon hardly anything is remembered."""
-    player = Player(learners.tune("robust"), 4, 40_000, keep_trace=False)
+    player = Player(learners.tune("robust"), 4, 40_000, keep_trace=False, told={})
     rng = np.random.default_rng(0)
     chunk = Chunk(
         first=1,

@@ -20,10 +20,9 @@ from belated.errors import AlreadyObserved, SnapshotError, UnknownDecision
 from belated.kernels import PATIENCE, entry
 from belated.labels import Arm, arm_labels
 from belated.learners import Learner, TunedLearner
+from belated.learners.learner import Value
 
 _DRAWS = 128  # random numbers fetched at once: one at a time they would cost more than the decision
-
-_ADDRESSES = [rounds.DECIDE_AT, rounds.LEARN_AT, rounds.PATIENCE_AT]
 
 
 class Decision(NamedTuple):
@@ -70,13 +69,15 @@ class Bandit:
         learner: str | Learner | TunedLearner = "robust",
         *,
         seed: Any = None,
-        **parameters: float,
+        **parameters: Value,
     ) -> None:
         tuned = learners.tune(learner, **parameters)
         labels = arm_labels(arms)
-        clock = rounds.new_clock(tuned.learner.addresses)
+        params = tuned.params
+        clock = rounds.new_clock()
+        tuned.learner.wire(clock)
         memory = rounds.enlarge(clock, rounds.new_memory())
-        self._set(tuned, labels, tuned.learner.new_state(len(labels)), clock, memory)
+        self._set(tuned, params, labels, tuned.learner.new_state(len(labels)), clock, memory)
         try:
             self._generator = np.random.default_rng(seed)
         except (TypeError, ValueError) as error:
@@ -85,6 +86,7 @@ class Bandit:
     def _set(
         self,
         tuned: TunedLearner,
+        params: NDArray[np.float64],
         labels: list[Arm],
         state: NDArray[np.float64],
         clock: NDArray[np.int64],
@@ -93,13 +95,14 @@ class Bandit:
         self._tuned = tuned
         self._labels = labels
         self._state = state
-        self._params = tuned.params
+        self._params = params
+        self._delay_at = tuned.learner.delay_at
         self._clock = clock
         self._memory = memory
         self._p = np.full(len(labels), 1.0 / len(labels))
         self._draws: list[float] = []
         self._round = int(clock[rounds.ROUND])
-        self._slots = dict(rounds.outstanding_slots(clock, memory))  # round -> slot, older rounds first
+        self._slots = rounds.waiting_slots(clock, memory)  # round -> slot
         self._busy = False  # in the middle of a call: what an interrupt leaves behind must be put in order first
         self._news_slot = rounds.NONE  # an outcome observed, not yet learned from: the next decision takes it along
         self._news_loss = 0.0
@@ -108,12 +111,16 @@ class Bandit:
         self._next_decision = entry(rounds.next_decision, rounds.NEXT_DECISION)
         self._arrive = entry(rounds.arrive, rounds.ARRIVE)
 
-    def decide(self, *, draw: float | None = None) -> Decision:
+    def decide(self, *, draw: float | None = None, delay: float | None = None) -> Decision:
         """Choose an arm: closes the round before, opens the next.
 
         draw
             A number in [0, 1) to use in place of the generator: the arm is the first i with draw < p_1 + ... + p_i.
+        delay
+            How many rounds the outcome of this decision will take (inf: it never comes), for a learner that must know.
         """
+        if delay is not None or self._delay_at is not None:
+            self._check_delay(delay)
         if draw is None:
             if not self._draws:
                 self._draws = self._generator.random(_DRAWS).tolist()
@@ -123,6 +130,8 @@ class Bandit:
             raise ValueError(f"draw is {draw!r}; a number of at least 0 and below 1 is needed")
         if self._busy:
             self._recover()
+        if self._delay_at is not None:
+            self._state[self._delay_at] = delay
         self._busy = True
         skipped, slot, arm, propensity = self._next_decision(
             self._state,
@@ -136,10 +145,8 @@ class Bandit:
         )
         if slot < 0:
             self._busy = False
-            begin = self._memory.size
-            self._memory = rounds.enlarged(self._memory)
-            self._clock[rounds.FREE] = begin  # last, so that an interrupt in between loses slots, not decisions
-            return self.decide(draw=draw)
+            self._make_room()
+            return self.decide(draw=draw, delay=delay)
         self._news_slot = -1
         if skipped:
             del self._slots[skipped]
@@ -179,6 +186,30 @@ class Bandit:
         self._busy = False
         return _USED
 
+    def _check_delay(self, delay: Any) -> None:
+        if self._delay_at is None:
+            raise ValueError(
+                f"delay is {delay!r}, but learner {self.learner!r} does not ask for the delay of a decision"
+            )
+        if delay is None:
+            raise ValueError(
+                f"learner {self.learner!r} must know the delay of each decision when it is made: decide(delay=…)"
+            )
+        if isinstance(delay, bool | str) or not delay >= 0:
+            raise ValueError(f"delay is {delay!r}; a number of rounds, at least 0, is needed")
+
+    def _make_room(self) -> None:
+        """Where memory or the learner's state is full. The clock is told last, so that an interrupt in between loses
+        room, not decisions.
+        """
+        if self._clock[rounds.FREE] == rounds.NONE:
+            begin = self._memory.size
+            self._memory = rounds.enlarged(self._memory)
+            self._clock[rounds.FREE] = begin
+        if rounds.wants_pages(self._state, self._clock):
+            self._state = self._tuned.learner.with_more_pages(self._state)
+            self._clock[rounds.PAGES] = self._tuned.learner.page_count(self._state)
+
     def _catch_up(self) -> None:
         """Learn from the outcome that was left for the next decision."""
         if self._busy:
@@ -195,7 +226,7 @@ class Bandit:
         An interrupt falls between two steps of Python, never into a compiled call: a decision, an arrival or a skip has
         happened wholly or not at all.
         """
-        waiting = dict(rounds.outstanding_slots(self._clock, self._memory))
+        waiting = rounds.waiting_slots(self._clock, self._memory)
         observed: set[int] = set()
         if self._news_slot >= 0:
             number = int(self._memory[self._news_slot]["round"])
@@ -259,8 +290,11 @@ class Bandit:
 
     @property
     def outstanding(self) -> int:
-        """Decisions still waited for."""
-        return len(self._slots)
+        """Decisions still waited for, skipped ones not among them."""
+        if not self._tuned.learner.keeps_skipped:
+            return len(self._slots)
+        self._catch_up()
+        return int(self._clock[rounds.OUTSTANDING])
 
     @property
     def cumulative_outstanding(self) -> int:
@@ -295,7 +329,7 @@ class Bandit:
         self._catch_up()
         learner = self._tuned.learner
         clock = self._clock.copy()
-        clock[_ADDRESSES] = 0  # they mean nothing elsewhere
+        clock[rounds.WIRES] = 0  # they mean nothing elsewhere
         header = {
             "arms": self._labels,
             "learner": learner.name,
@@ -323,7 +357,7 @@ class Bandit:
         except ValueError as error:
             raise SnapshotError(f"the snapshot is of a learner that is not to be had here: {error}") from error
         n_arms = len(header["arms"])
-        if arrays["state"].size != tuned.learner.size(n_arms):
+        if not tuned.learner.fits(arrays["state"], n_arms):
             raise SnapshotError(
                 f"the snapshot holds {arrays['state'].size} numbers of {tuned.learner.name!r} where "
                 f"{tuned.learner.size(n_arms)} are needed: it was made by another version of this learner"
@@ -332,8 +366,8 @@ class Bandit:
         if sizes != (rounds.CLOCK_FIELDS, n_arms):
             raise SnapshotError(f"the snapshot's arrays have sizes {sizes}; {(rounds.CLOCK_FIELDS, n_arms)} are needed")
         bandit = cls.__new__(cls)
-        arrays["clock"][_ADDRESSES] = tuned.learner.addresses
-        bandit._set(tuned, header["arms"], arrays["state"], arrays["clock"], arrays["memory"])
+        tuned.learner.wire(arrays["clock"])
+        bandit._set(tuned, tuned.params, header["arms"], arrays["state"], arrays["clock"], arrays["memory"])
         bandit._p = arrays["distribution"]
         bandit._missed = bytearray(arrays["missed"].tobytes())
         bandit._missed_end = 8 * len(bandit._missed)

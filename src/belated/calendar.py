@@ -10,7 +10,7 @@ from numba import types
 from numpy.typing import NDArray
 
 from belated.kernels import Integers, Memory, Vector, kernel
-from belated.rounds import NONE, NOT_DUE, arrive, free
+from belated.rounds import KEEPS, NONE, NOT_DUE, arrive, free
 
 BUCKETS = 1 << 14
 FIRST = 0
@@ -59,12 +59,16 @@ def arrive_due(calendar: Memory, state: Vector, params: Vector, clock: Integers,
 
 @kernel(inline=True)
 def skip_oldest(calendar: Memory, clock: Integers, memory: Memory, slot: int) -> int:
-    """Forget a decision that was just skipped, and its outcome with it: its round.
+    """Forget a decision that was just skipped, and its outcome with it, unless the learner keeps it: its round.
 
     It was the oldest outstanding one, so if its outcome is scheduled it stands first in its bucket.
     """
     record = memory[slot]
-    if record["due"] != NOT_DUE:
+    if clock[KEEPS] != 0:
+        if record["due"] != NOT_DUE:
+            return record["round"]
+        record["older"] = NONE
+    elif record["due"] != NOT_DUE:
         bucket = record["due"] & (BUCKETS - 1)
         following = record["next"]
         calendar[bucket, FIRST] = following

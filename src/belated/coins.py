@@ -1,34 +1,24 @@
 """Coins for losses that are 0 or 1: flipped when they are looked at, the same for everyone who looks.
 
-The coin of an arm in a round is a function of a key, the round and the arm: the SplitMix64 generator (Steele, Lea &
-Flood 2014) at the position that round and arm name. So a simulation pays for the arm that was played only, however
+The coin of an arm in a round is a function of a key, the round and the arm: `belated.chance` at the position that round
+and arm name. So a simulation pays for the arm that was played only, however
 many there are, and all learners of a replication meet the same losses.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
+from belated.chance import WHOLE, fraction
 from belated.kernels import Integers, Matrix, kernel
 
 ARM_BITS = np.uint64(14)  # 16,384 arms; rounds have the other 50 bits
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
-_MIX_2 = np.uint64(0x94D049BB133111EB)
-_SHIFT_1 = np.uint64(30)
-_SHIFT_2 = np.uint64(27)
-_SHIFT_3 = np.uint64(31)
-_SHIFT_4 = np.uint64(11)
-_WHOLE = 2.0**53
 
 
 @kernel(inline=True)
 def flip(key: np.uint64, number: int, arm: int, mean: float) -> float:
     """1.0 with probability `mean`, else 0.0: the coin of an arm in the round of that number."""
-    z = key + ((np.uint64(number) << ARM_BITS) | np.uint64(arm)) * _GOLDEN
-    z = (z ^ (z >> _SHIFT_1)) * _MIX_1
-    z = (z ^ (z >> _SHIFT_2)) * _MIX_2
-    z = z ^ (z >> _SHIFT_3)
-    return 1.0 if z >> _SHIFT_4 < np.uint64(mean * _WHOLE) else 0.0  # 53 bits of z, as a fraction, below the mean
+    bits = fraction(key, (np.uint64(number) << ARM_BITS) | np.uint64(arm))
+    return 1.0 if bits < np.uint64(mean * WHOLE) else 0.0
 
 
 def new_key(rng: np.random.Generator) -> np.uint64:

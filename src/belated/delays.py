@@ -27,6 +27,10 @@ class Delays(Family, ABC):
     kind = "delays"
     longest: int | None = None
     """The last round it can fill, or None where there is no last."""
+    tail_index: float | None = math.inf
+    """alpha with P(delay > n) <= n^-alpha for large n: inf for all light tails, 0 where outcomes are lost, None where
+    nobody knows.
+    """
 
     @classmethod
     def find(cls, wanted: Any) -> "Delays":
@@ -137,6 +141,10 @@ class Pareto(Delays):
         check_positive("scale", self.scale)
 
     @property
+    def tail_index(self) -> float:  # type: ignore[override]
+        return self.shape
+
+    @property
     def title(self) -> str:
         return f"Pareto delays, shape {self.shape:g}, scale {self.scale:g}"
 
@@ -169,6 +177,10 @@ class Outlier(_Spoiled, Delays):  # type: ignore[override]
     others: Any = 0
 
     @property
+    def tail_index(self) -> float | None:  # type: ignore[override]
+        return self.others.tail_index
+
+    @property
     def title(self) -> str:
         return f"the first outcome never comes, others: {self.others.title}"
 
@@ -182,6 +194,7 @@ class Dropout(_Spoiled, Delays):  # type: ignore[override]
 
     share: float = 0.1
     others: Any = 0
+    tail_index = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -198,6 +211,8 @@ class Dropout(_Spoiled, Delays):  # type: ignore[override]
 
 class Recorded(Delays):
     """Delays from a list, one for each round; None (or nan) never comes."""
+
+    tail_index = None
 
     def __init__(self, delays: Sequence[int | None]) -> None:
         checked = [

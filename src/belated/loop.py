@@ -23,7 +23,7 @@ from belated.kernels import (
     entry,
     kernel,
 )
-from belated.rounds import MEMORY, close_round, draw_arm, open_round, remember
+from belated.rounds import MEMORY, close_round, draw_arm, open_round, remember, wants_pages
 
 # The columns of a trace.
 ARM = 0
@@ -59,7 +59,8 @@ def play(
     """Play the rounds of a chunk from index `begin`; the index reached.
 
     `paid` takes the sum of the expected losses of all decisions up to each round, `before` is that before the chunk.
-    It is short of the end where memory must grow first, and -1 - index where a loss or delay is out of range.
+    It is short of the end where memory or the learner's state must grow first, and -1 - index where a loss or delay is
+    out of range.
     """
     varying = expected.shape[0] > 1
     coins = losses.shape[0] == 0
@@ -67,12 +68,14 @@ def play(
     skips = clock[protocol.PATIENCE_AT] != 0
     total = paid[begin - 1] if begin > 0 else before
     for j in range(begin, draws.size):
-        if clock[protocol.FREE] == protocol.NONE:
+        if clock[protocol.FREE] == protocol.NONE or wants_pages(state, clock):
             return j
         outstanding = clock[protocol.OUTSTANDING]
-        mark = open_round(state, params, clock, p)
-        now = clock[protocol.ROUND]
         delay = delays[j]
+        if clock[protocol.DELAY_TO] != protocol.NONE:
+            state[clock[protocol.DELAY_TO]] = delay
+        mark = open_round(state, params, clock, p, draws[j])
+        now = clock[protocol.ROUND]
         oldest = protocol.NONE
         if delay > 0:
             # Whatever arrives now was decided before: it does not depend on the arm of this round. Taken first, it lets

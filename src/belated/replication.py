@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from belated import coins
+from belated import coins, truth
 from belated import rounds as protocol
 from belated.calendar import new_calendar
 from belated.delays import Delays
@@ -48,13 +48,13 @@ class Trace:
 class Player:
     """One learner in one replication."""
 
-    def __init__(self, tuned: TunedLearner, n_arms: int, rounds: int, keep_trace: bool) -> None:
-        learner = tuned.learner
-        self.losses_at = learner.losses_at
+    def __init__(self, tuned: TunedLearner, n_arms: int, rounds: int, keep_trace: bool, told: dict[str, float]) -> None:
+        self.learner = learner = tuned.learner
         self.state = learner.new_state(n_arms)
-        self.params = tuned.params
+        self.params = tuned.params_given(told)
         self.p = np.zeros(n_arms)
-        self.clock = protocol.new_clock(learner.addresses)
+        self.clock = protocol.new_clock()
+        learner.wire(self.clock)
         self.memory = protocol.enlarge(self.clock, protocol.new_memory())
         self.calendar = new_calendar()
         self.paid = np.zeros(1)
@@ -93,13 +93,17 @@ class Player:
                     self.trace_patience[here],
                     self.trace_p[here],
                     self.trace_losses[here],
-                    *self.losses_at,
+                    *self.learner.losses_at,
                 )
             if reached < 0:
                 raise self._bad_outcome(chunk, -1 - reached)
             if reached == chunk.draws.size:
                 return self.paid
-            self.memory = protocol.enlarge(self.clock, self.memory)
+            if self.clock[protocol.FREE] == protocol.NONE:
+                self.memory = protocol.enlarge(self.clock, self.memory)
+            else:
+                self.state = self.learner.with_more_pages(self.state)
+                self.clock[protocol.PAGES] = self.learner.page_count(self.state)
 
     def _bad_outcome(self, chunk: "Chunk", index: int) -> ValueError:
         losses = chunk.losses[index] if chunk.losses.size else chunk.expected[min(index, len(chunk.expected) - 1)]
@@ -176,27 +180,46 @@ class _Count:
 
 def chunks(task: Task, replication: int) -> Iterator[Chunk]:
     """The rounds of a replication, from its own three streams of random numbers: losses, delays, draws."""
-    seeds = np.random.SeedSequence(task.seed, spawn_key=(replication,)).spawn(3)
-    for_losses, for_delays, for_draws = (np.random.default_rng(seed) for seed in seeds)
+    for_losses, for_delays, for_draws = _streams(task, replication)
     key = coins.new_key(for_losses)
     n_arms = task.environment.n_arms
-    size = max(min(CHUNK_LOSSES // n_arms, CHUNK_ROUNDS), 1)
-    for first in range(1, task.rounds + 1, size):
-        rounds = np.arange(first, min(first + size, task.rounds + 1), dtype=np.int64)
+    for rounds in _pieces(task):
         expected, losses = task.environment.fill(for_losses, rounds)
-        delays = task.delays.fill(for_delays, rounds)
         yield Chunk(
-            first=first,
+            first=int(rounds[0]),
             draws=for_draws.random(rounds.size),
             losses=_filled(task.environment, losses, (rounds.size, n_arms), np.float64)
             if losses is not None
             else NO_LOSSES,
-            delays=_filled(task.delays, delays, (rounds.size,), np.int64),
+            delays=_fill_delays(task, for_delays, rounds),
             expected=_filled(
                 task.environment, expected, (1 if len(expected) == 1 else rounds.size, n_arms), np.float64
             ),
             key=key,
         )
+
+
+def _streams(task: Task, replication: int) -> list[np.random.Generator]:
+    seeds = np.random.SeedSequence(task.seed, spawn_key=(replication,)).spawn(3)
+    return [np.random.default_rng(seed) for seed in seeds]
+
+
+def _pieces(task: Task) -> Iterator[NDArray[np.int64]]:
+    """The numbers of the rounds of each chunk."""
+    size = max(min(CHUNK_LOSSES // task.environment.n_arms, CHUNK_ROUNDS), 1)
+    for first in range(1, task.rounds + 1, size):
+        yield np.arange(first, min(first + size, task.rounds + 1), dtype=np.int64)
+
+
+def _fill_delays(task: Task, rng: np.random.Generator, rounds: NDArray[np.int64]) -> NDArray[np.int64]:
+    return _filled(task.delays, task.delays.fill(rng, rounds), (rounds.size,), np.int64)
+
+
+def _truth(task: Task, replication: int) -> dict[str, float]:
+    """What learners of a replication are told that must know it. Delays are filled once more, if somebody asks."""
+    _, for_delays, _ = _streams(task, replication)
+    filled = ((int(rounds[0]), _fill_delays(task, for_delays, rounds)) for rounds in _pieces(task))
+    return truth.tell(truth.wanted(task.learners), task.delays, task.rounds, filled)
 
 
 def _filled(source: object, values: NDArray[Any], shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
@@ -206,7 +229,8 @@ def _filled(source: object, values: NDArray[Any], shape: tuple[int, ...], dtype:
 
 
 def _replicate(task: Task, replication: int, count: _Count) -> Outcome:
-    players = [Player(tuned, task.environment.n_arms, task.rounds, task.keep_trace) for tuned in task.learners]
+    told = _truth(task, replication)
+    players = [Player(tuned, task.environment.n_arms, task.rounds, task.keep_trace, told) for tuned in task.learners]
     regret = np.empty((len(players), task.checkpoints.size))
     uniform_regret = np.empty(task.checkpoints.size)
     totals = np.zeros(task.environment.n_arms)  # each arm's expected loss so far

@@ -5,7 +5,8 @@ Round t, in this order (Masoudian, Zimmert & Seldin 2024, Algorithm 1, read caus
 1. open: the outstanding decisions are counted, the learner writes its distribution p, an arm is drawn from it;
 2. the decision is remembered: its arm, its propensity, and the mark that the learner wants back with the outcome;
 3. arrivals: every outcome that comes before round t + 1 opens is learned from, with what was remembered;
-4. close: the oldest outstanding decision s < t with t - s >= patience is skipped, given up for good.
+4. close: the oldest outstanding decision s < t with t - s >= patience is skipped, given up for good. For a learner that
+   keeps skipped decisions it leaves the count only: its outcome is still learned from when it comes.
 
 Decisions are remembered in slots of a table that the caller enlarges when it is full (`enlarge`). Slots of outstanding
 decisions form a list from the oldest to the newest, so that arriving, skipping and counting cost O(1).
@@ -30,6 +31,7 @@ from belated.kernels import (
     call_patience,
     kernel,
 )
+from belated.pages import USED
 
 SLOT = np.dtype(
     [
@@ -46,6 +48,7 @@ SLOT = np.dtype(
 )
 MEMORY = types.Array(from_dtype(SLOT), 1, "C")
 NONE = -1
+KEPT = -2  # as `older`: skipped, but the outcome will be learned from
 NOT_DUE = -1  # as `due`: nobody knows when
 FOREVER = 1 << 62
 
@@ -59,17 +62,23 @@ PATIENCE = 5  # whole rounds to wait, when last asked
 OLDEST = 6  # slots
 NEWEST = 7
 FREE = 8
-DECIDE_AT = 9  # addresses of the learner's functions, in this process
-LEARN_AT = 10
-PATIENCE_AT = 11  # 0 for a learner that never skips
-CLOCK_FIELDS = 12
+PAGES = 9  # pages that the learner's state has room for
+# What the learner is like, in this process: written by `Learner.wire`.
+DECIDE_AT = 10  # addresses of its functions
+LEARN_AT = 11
+PATIENCE_AT = 12  # 0 for a learner that never skips
+DRAW_TO = 13  # where in its state it wants the draw of the round, or NONE
+DELAY_TO = 14  # where in its state it wants the delay of the decision, or NONE
+PAGES_AT = 15  # where in its state the head of its pages is, or NONE
+KEEPS = 16  # whether outcomes of skipped decisions are still learned from
+CLOCK_FIELDS = 17
+WIRES = slice(DECIDE_AT, CLOCK_FIELDS)
 
 
-def new_clock(addresses: tuple[int, int, int]) -> NDArray[np.int64]:
-    """The clock of a learner with these functions (decide, learn, patience), before the first round."""
+def new_clock() -> NDArray[np.int64]:
+    """The clock before the first round; the learner has yet to be wired to it."""
     clock = np.zeros(CLOCK_FIELDS, dtype=np.int64)
     clock[[OLDEST, NEWEST, FREE]] = NONE
-    clock[[DECIDE_AT, LEARN_AT, PATIENCE_AT]] = addresses
     return clock
 
 
@@ -102,6 +111,20 @@ def outstanding_slots(clock: NDArray[np.int64], memory: NDArray[np.void]) -> Ite
         slot = int(memory[slot]["newer"])
 
 
+def waiting_slots(clock: NDArray[np.int64], memory: NDArray[np.void]) -> dict[int, int]:
+    """round -> slot of every decision whose outcome would be learned from: the outstanding and the kept ones."""
+    slots = dict(outstanding_slots(clock, memory))
+    for slot in np.flatnonzero(memory["older"] == KEPT):
+        slots[int(memory[slot]["round"])] = int(slot)
+    return slots
+
+
+@kernel(inline=True)
+def wants_pages(state: Vector, clock: Integers) -> bool:
+    """Whether the state must be lengthened before the next round opens."""
+    return clock[PAGES_AT] != NONE and state[clock[PAGES_AT] + USED] >= clock[PAGES]
+
+
 @kernel(inline=True)
 def draw_arm(p: Vector, draw: float) -> int:
     """The first arm i with draw < p_1 + ... + p_i, or the last with p_i > 0 where rounding leaves the sum below draw.
@@ -121,8 +144,10 @@ def draw_arm(p: Vector, draw: float) -> int:
 
 
 @kernel(inline=True)
-def open_round(state: Vector, params: Vector, clock: Integers, p: Vector) -> float:
+def open_round(state: Vector, params: Vector, clock: Integers, p: Vector, draw: float) -> float:
     """Open the next round: the learner's distribution in p, and its mark."""
+    if clock[DRAW_TO] != NONE:
+        state[clock[DRAW_TO]] = draw
     clock[ROUND] += 1
     outstanding = clock[OUTSTANDING]
     clock[CUMULATIVE_OUTSTANDING] += outstanding
@@ -181,28 +206,43 @@ def arrive(state: Vector, params: Vector, clock: Integers, memory: Memory, slot:
     """The outcome of an outstanding decision has come: learn from it and forget the decision."""
     record = memory[slot]
     call_learn(clock[LEARN_AT], state, params, record["arm"], loss, record["propensity"], record["mark"])
-    _leave(clock, memory, slot)
-    clock[OUTSTANDING] -= 1
+    if record["older"] == KEPT:
+        record["older"] = NONE
+    else:
+        _leave(clock, memory, slot)
+        clock[OUTSTANDING] -= 1
     free(clock, memory, slot)
 
 
 @kernel(inline=True)
 def close_round(state: Vector, params: Vector, clock: Integers, memory: Memory) -> int:
-    """Skip the oldest outstanding decision if the learner's patience with it is over: its slot, to free, or NONE."""
-    oldest = clock[OLDEST]
-    if oldest == NONE or clock[PATIENCE_AT] == 0:
-        return NONE
-    waited = clock[ROUND] - memory[oldest]["round"]
-    if waited == 0 or waited < clock[PATIENCE]:  # patience never shrinks: no need to ask again yet
-        return NONE
-    patience = call_patience(clock[PATIENCE_AT], state, params)
-    clock[PATIENCE] = FOREVER if patience > FOREVER else math.ceil(patience)
-    if waited < clock[PATIENCE]:
-        return NONE
-    _leave(clock, memory, oldest)
-    clock[OUTSTANDING] -= 1
-    clock[SKIPS] += 1
-    return oldest
+    """Skip the oldest outstanding decision if the learner's patience with it is over: its slot, or NONE.
+
+    The slot is the caller's to free, unless the learner keeps it. A patience that never shrinks is over with one
+    decision a round at most. Where it comes down from inf, a learner that keeps skipped decisions skips all at once:
+    the slot is that of the last.
+    """
+    skipped = NONE
+    while True:
+        oldest = clock[OLDEST]
+        if oldest == NONE or clock[PATIENCE_AT] == 0:
+            return skipped
+        waited = clock[ROUND] - memory[oldest]["round"]
+        if waited == 0 or waited < clock[PATIENCE]:  # patience never shrinks: no need to ask again yet
+            return skipped
+        patience = call_patience(clock[PATIENCE_AT], state, params)
+        if patience > FOREVER:
+            return skipped
+        clock[PATIENCE] = math.ceil(patience)
+        if waited < clock[PATIENCE]:
+            return skipped
+        _leave(clock, memory, oldest)
+        clock[OUTSTANDING] -= 1
+        clock[SKIPS] += 1
+        if clock[KEEPS] == 0:
+            return oldest
+        memory[oldest]["older"] = KEPT
+        skipped = oldest
 
 
 @kernel(nogil=False)
@@ -211,18 +251,19 @@ def next_decision(
 ) -> tuple[int, int, int, float]:
     """Live: let the outcome of a slot arrive (unless it is NONE), close the round, open the next.
 
-    (round skipped or 0, slot, arm, propensity); nothing is done, and the slot is NONE, where memory must grow first.
+    (round forgotten or 0, slot, arm, propensity); nothing is done, and the slot is NONE, where memory or the learner's
+    state must grow first.
     """
-    if clock[FREE] == NONE and slot == NONE:
+    if (clock[FREE] == NONE and slot == NONE) or wants_pages(state, clock):
         return 0, NONE, 0, 0.0
     if slot != NONE:
         arrive(state, params, clock, memory, slot, loss)
     skipped = 0
     oldest = close_round(state, params, clock, memory)
-    if oldest != NONE:
+    if oldest != NONE and clock[KEEPS] == 0:
         skipped = memory[oldest]["round"]
         free(clock, memory, oldest)
-    mark = open_round(state, params, clock, p)
+    mark = open_round(state, params, clock, p, draw)
     arm = draw_arm(p, draw)
     slot = remember(clock, memory, arm, p[arm], mark, NOT_DUE, 0.0)
     clock[OUTSTANDING] += 1

@@ -243,6 +243,13 @@ def _softmax(state: Vector, b: float, p: Vector) -> None:
         total += p[i]
     for i in range(p.size):
         p[i] /= total
+        state[at(i) + SHARES] = p[i]
+
+
+@kernel(inline=True)
+def share(state: Vector, arm: int) -> float:
+    """The probability of an arm in the last distribution."""
+    return float(state[at(arm) + SHARES])
 
 
 @kernel(inline=True)
@@ -272,6 +279,14 @@ def add_loss(state: Vector, arm: int, amount: float) -> None:
     state[i + LOSSES] += amount
     if state[AGE] > 0.0:
         state[LEVEL] += 2.0 * amount * state[i + STEP_SLOPES] * state[i + SHARES] * state[LEVEL_SLOPE]
+
+
+@kernel
+def forget_losses(state: Vector, arms: int) -> None:
+    """L = 0, as before the first round; what else is known of the last solution goes too."""
+    for i in range(arms):
+        state[at(i) + LOSSES] = 0.0
+    state[AGE] = 0.0
 
 
 _SOLVE = types.void(STATE, types.float64, types.float64, VECTOR)

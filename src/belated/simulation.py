@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from belated import learners as catalogue
+from belated import truth
 from belated.delays import Delays
 from belated.delays import Recorded as RecordedDelays
 from belated.environments import Environment, Floats
@@ -30,6 +31,8 @@ class Simulation:
     """What came out of `simulate`. Arrays have shape (learners, replications, ...)."""
 
     learners: tuple[str, ...]
+    informed: tuple[tuple[str, ...], ...]
+    """What each learner was told about the problem: nothing, for most."""
     environment: Environment
     delays: Delays
     seed: int
@@ -100,7 +103,8 @@ def simulate(
     Parameters
     ----------
     learners
-        Names, words such as `"robust:delay_constant=1"`, or learners.
+        Names, words such as `"robust:delay_constant=1"`, or learners. Those that must know something about the problem
+        (`belated learners` says what) are told the truth, unless it is set.
     environment, delays
         What generates losses and delays, or words for them: `"bernoulli:means=[0.4,0.5]"`, `"pareto:shape=1,scale=10"`.
     rounds, replications, seed
@@ -142,10 +146,12 @@ def simulate(
     for source in (task.environment, task.delays):
         if source.longest is not None and rounds > source.longest:
             raise ValueError(f"rounds is {rounds}, but {source!r} ends after round {source.longest}")
+    truth.check(tuned, task.delays)
     threads = min(check_count("workers", workers) if workers is not None else available_cores(), replications)
     outcomes = run(task, replications, threads, progress)
     return Simulation(
         learners=labels,
+        informed=tuple(each.informed for each in tuned),
         environment=task.environment,
         delays=task.delays,
         seed=seed,
@@ -177,7 +183,9 @@ def replay(
     wrong = np.flatnonzero(~((chances >= 0.0) & (chances < 1.0)))
     if wrong.size:
         raise ValueError(f"draws[{wrong[0]}] is {chances[wrong[0]]}; a number of at least 0 and below 1 is needed")
-    player = Player(tuned, table.n_arms, chances.size, keep_trace=True)
+    truth.check([tuned], waits)
+    told = truth.tell(truth.wanted([tuned]), waits, chances.size, [(1, waits.delays)])
+    player = Player(tuned, table.n_arms, chances.size, True, told)
     chunk = Chunk(
         first=1, draws=chances, losses=table.losses, delays=waits.delays, expected=table.losses, key=np.uint64(0)
     )

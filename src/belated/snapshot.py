@@ -16,7 +16,7 @@ from belated.errors import SnapshotError
 from belated.rounds import SLOT
 
 MAGIC = b"belated\x00"
-VERSION = 1
+VERSION = 2
 _PREFIX = struct.Struct("<8sH16s")
 _LENGTH = struct.Struct("<I")
 _DTYPES: dict[str, Any] = {

@@ -1,10 +1,10 @@
 """The catalogue of learners, one file each.
 
 >>> from belated import learners
->>> sorted(learners.catalogue)
-['exp3', 'robust', 'tsallis', 'ucb', 'uniform']
->>> learners.find("robust").parameters[0].default
-49.0
+>>> "robust" in learners.catalogue
+True
+>>> learners.find("damped").needs
+('longest_delay',)
 """
 
 from collections.abc import Mapping
@@ -12,13 +12,47 @@ from types import MappingProxyType
 
 from belated import specs
 from belated.errors import unknown
-from belated.learners import exp3, robust, tsallis, ucb, uniform
-from belated.learners.learner import Learner, Parameter, TunedLearner
+from belated.learners import (
+    bold,
+    damped,
+    elimination,
+    epsilon_greedy,
+    ewma,
+    exp3,
+    exp3_adaptive,
+    exp3_delayed,
+    exp3_drift,
+    exp3_dropping,
+    exp3_fixed,
+    exp3_ix,
+    hybrid,
+    hybrid_skipping,
+    klucb,
+    patient,
+    queued,
+    robust,
+    sapo,
+    thompson,
+    tsallis,
+    tsallis_rv,
+    ucb,
+    uniform,
+)
+from belated.learners.learner import Learner, Parameter, TunedLearner, Value
+from belated.learners.published import published
 
-__all__ = ["Learner", "Parameter", "TunedLearner", "catalogue", "find", "tune"]
+__all__ = ["Learner", "Parameter", "TunedLearner", "Value", "catalogue", "find", "published", "tune"]
+
+_FAMILIES = (
+    (robust, hybrid, hybrid_skipping, damped, sapo),
+    (tsallis, tsallis_rv, bold),
+    (exp3, exp3_ix, exp3_fixed, exp3_delayed, exp3_dropping, exp3_adaptive, exp3_drift),
+    (ucb, queued, klucb, thompson, elimination, patient),
+    (epsilon_greedy, ewma, uniform),
+)
 
 catalogue: Mapping[str, Learner] = MappingProxyType(
-    {module.LEARNER.name: module.LEARNER for module in (robust, ucb, tsallis, exp3, uniform)}
+    {module.LEARNER.name: module.LEARNER for family in _FAMILIES for module in family}
 )
 
 
@@ -29,7 +63,7 @@ def find(name: str) -> Learner:
     return catalogue[name]
 
 
-def tune(learner: "str | Learner | TunedLearner", **values: float) -> TunedLearner:
+def tune(learner: "str | Learner | TunedLearner", **values: Value) -> TunedLearner:
     """A learner with its parameters set, from a name, from words such as `robust:delay_constant=1`, or from itself."""
     if isinstance(learner, TunedLearner):
         return learner.learner.with_parameters(**{**learner.values, **values})

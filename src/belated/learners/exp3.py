@@ -3,28 +3,23 @@
     x_{t,i} proportional to exp(-eta_t L_i),   eta_t = sqrt(log K / (t K)),
     L_{I_s} += loss / x_{s,I_s}                when the outcome of s arrives, with the propensity of its decision.
 
-The constants are recalled, not read; this form reproduces the EXP3 curves of Zimmert & Seldin (2021, Figure 1).
+The constants are recalled, not read; this form reproduces the EXP3 curves of Zimmert & Seldin (2021, Figure 1). Regret
+O(sqrt(KT log K)) against any losses, without delay.
 """
 
 import math
 
 from belated import simplex
 from belated.kernels import Vector, kernel
+from belated.learners import leader
 from belated.learners.learner import Learner
-
-ROUND = simplex.OWN
 
 
 @kernel
 def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
-    state[ROUND] += 1.0
-    simplex.solve(state, 0.0, math.sqrt(state[ROUND] * p.size / math.log(p.size)), p)
+    leader.count(state, outstanding)
+    leader.exponential_weights(state, math.sqrt(math.log(p.size) / (state[leader.ROUND] * p.size)), p)
     return 0.0
-
-
-@kernel
-def learn(state: Vector, params: Vector, arm: int, loss: float, propensity: float, mark: float) -> None:
-    simplex.add_loss(state, arm, loss / propensity)
 
 
 LEARNER = Learner(
@@ -34,5 +29,5 @@ LEARNER = Learner(
     size=simplex.size,
     losses_at=simplex.LOSSES_AT,
     decide=decide,
-    learn=learn,
+    learn=leader.learn,
 )

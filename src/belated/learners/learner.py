@@ -6,39 +6,70 @@
     learn(state, params, arm, loss, propensity, mark)
         an outcome arrives, with the propensity and the mark remembered from its decision.
     patience(state, params) -> float
-        how many rounds to wait for an outcome, asked when a round closes; it may grow, never shrink. A learner that
-        never skips has none.
+        how many rounds to wait for an outcome, asked when a round closes; it may grow, never shrink, but for coming
+        down from inf. A learner that never skips has none.
 
 state is a vector of as many numbers as the learner asks for, zeros at first; learners on the FTRL solver share its
 layout (`belated.simplex`). params holds the parameters' values in the order of the table. Drawing from p, counting,
 remembering and skipping are not the learner's business: see `belated.rounds`.
+
+What some learners need beyond that, they declare:
+
+- knowledge, such as the horizon: a parameter whose default is KNOWN. Live, the caller must give it; simulations pass on
+  the truth (`belated.truth`), to learners that declare it and to nobody else.
+- the delay of each decision when it is made: `delay_at`, a place in the state where it is written before decide.
+- chance of its own: `draw_at`, where the draw of the round is written before decide, to make more chance of
+  (`belated.chance`). The mark carries chance to learn.
+- copies of a base, or more than a mark to remember of a decision: `pages` (`belated.pages`).
+- outcomes of skipped decisions, when they come after all: `keeps_skipped`.
 """
 
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from belated import pages, rounds
 from belated.errors import unknown
 from belated.kernels import DECIDE, LEARN, PATIENCE, address
 from belated.layout import Layout
 
+Value = float | str
+
+KNOWN = "known"
+"""The value of a parameter that the learner must know: to be given by the caller, or by a simulation."""
+UNKNOWN = math.nan
+"""The default of a parameter that the learner can do without knowing."""
+
 
 @dataclass(frozen=True)
 class Parameter:
-    """A number that tunes a learner: its default and the range of its values, ends included."""
+    """A number that tunes a learner: its default and the range of its values, ends included. Or one word of some."""
 
     name: str
-    default: float
+    default: Value
     low: float
     high: float
     summary: str
+    choices: tuple[str, ...] = ()
+    """The words allowed, where it is not a number."""
 
-    def check(self, value: object) -> float:
+    @property
+    def is_knowledge(self) -> bool:
+        """Whether it is something about the problem that a learner is told, rather than a setting of its own."""
+        return self.default == KNOWN or self.default != self.default
+
+    def check(self, value: object) -> Value:
+        if self.choices:
+            if value not in self.choices:
+                raise unknown(self.name, str(value), self.choices)
+            return str(value)
+        if self.is_knowledge and value == KNOWN:
+            return KNOWN
         try:
             number = float(value)  # type: ignore[arg-type]
         except (TypeError, ValueError, OverflowError):
@@ -46,6 +77,19 @@ class Parameter:
         if isinstance(value, bool) or not (self.low <= number <= self.high):
             raise ValueError(f"{self.name} is {value!r}; a number from {self.low:g} to {self.high:g} is needed")
         return number
+
+    def shown(self, value: Value) -> str:
+        """A value as people write it."""
+        if isinstance(value, str):
+            return value
+        return "unknown" if math.isnan(value) else str(int(value) if value.is_integer() else value)
+
+
+class Pages(NamedTuple):
+    """Where the head of a learner's pages is in its state, and how many numbers a page has for so many arms."""
+
+    at: int
+    size: Callable[[int], int]
 
 
 @dataclass(frozen=True)
@@ -60,21 +104,67 @@ class Learner:
     decide: Callable[..., Any] = field(repr=False)
     learn: Callable[..., Any] = field(repr=False)
     patience: Callable[..., Any] | None = field(default=None, repr=False)
-    losses_at: Layout = field(default_factory=Layout)
+    losses_at: Layout = field(default_factory=Layout, repr=False)
     """Where the loss estimates stand in its state."""
     parameters: tuple[Parameter, ...] = ()
-    needs: tuple[str, ...] = ()
-    """What it must know in advance; nothing, for most."""
+    draw_at: int | None = field(default=None, repr=False)
+    delay_at: int | None = field(default=None, repr=False)
+    pages: Pages | None = field(default=None, repr=False)
+    keeps_skipped: bool = False
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """What it must know; nothing, for most. `delay` is that of each decision, when it is made."""
+        known = tuple(parameter.name for parameter in self.parameters if parameter.default == KNOWN)
+        return known + (("delay",) if self.delay_at is not None else ())
 
     def new_state(self, n_arms: int) -> NDArray[np.float64]:
-        return np.zeros(self.size(n_arms))
+        state = np.zeros(self.size(n_arms))
+        if self.pages:
+            state[self.pages.at + pages.FIRST] = state.size
+            state[self.pages.at + pages.SIZE] = self.pages.size(n_arms)
+        return state
 
-    def with_parameters(self, **values: float) -> "TunedLearner":
+    def with_more_pages(self, state: NDArray[np.float64]) -> NDArray[np.float64]:
+        """A state with room for twice as many pages."""
+        if not self.pages:
+            raise ValueError(f"{self.name} has no pages")
+        first, size = (int(state[self.pages.at + place]) for place in (pages.FIRST, pages.SIZE))
+        have = (state.size - first) // size
+        return np.concatenate([state, np.zeros(size * max(have, 4))])
+
+    def page_count(self, state: NDArray[np.float64]) -> int:
+        """How many pages a state has room for."""
+        if not self.pages:
+            return 0
+        return (state.size - int(state[self.pages.at + pages.FIRST])) // int(state[self.pages.at + pages.SIZE])
+
+    def fits(self, state: NDArray[np.float64], n_arms: int) -> bool:
+        """Whether a state has as many numbers as one of this learner."""
+        more = state.size - self.size(n_arms)
+        return more == 0 or (self.pages is not None and more > 0 and more % self.pages.size(n_arms) == 0)
+
+    def wire(self, clock: NDArray[np.int64]) -> None:
+        """Let a clock drive this learner, in this process."""
+        clock[[rounds.DECIDE_AT, rounds.LEARN_AT, rounds.PATIENCE_AT]] = self.addresses
+        clock[rounds.DRAW_TO] = rounds.NONE if self.draw_at is None else self.draw_at
+        clock[rounds.DELAY_TO] = rounds.NONE if self.delay_at is None else self.delay_at
+        clock[rounds.PAGES_AT] = rounds.NONE if self.pages is None else self.pages.at
+        clock[rounds.KEEPS] = self.keeps_skipped
+
+    def with_parameters(self, **values: Value) -> "TunedLearner":
         """This learner with some parameters set; the others keep their defaults."""
         table = {parameter.name: parameter for parameter in self.parameters}
         for name in values:
             if name not in table:
                 raise unknown(f"parameter of {self.name}", name, table)
+        optional = {parameter.name for parameter in self.parameters if parameter.shown(parameter.default) == "unknown"}
+        if missing := sorted(optional - values.keys()) if optional & values.keys() else []:
+            given = sorted(optional & values.keys())
+            raise ValueError(
+                f"learner {self.name!r} is told {', '.join(given)} but not {', '.join(missing)};"
+                " both or neither is needed"
+            )
         checked = {name: table[name].check(value) for name, value in values.items()}
         return TunedLearner(self, checked)
 
@@ -94,19 +184,48 @@ class TunedLearner:
     """A learner and the parameters that were set."""
 
     learner: Learner
-    values: Mapping[str, float]
+    values: Mapping[str, Value]
 
     @property
     def label(self) -> str:
         """The learner's name, with the parameters that were set: `robust:delay_constant=1`."""
-        settings = ",".join(
-            f"{name}={int(value) if value.is_integer() else value}" for name, value in self.values.items()
-        )
+        table = {parameter.name: parameter for parameter in self.learner.parameters}
+        settings = ",".join(f"{name}={table[name].shown(value)}" for name, value in self.values.items())
         return f"{self.learner.name}:{settings}" if settings else self.learner.name
+
+    def value(self, parameter: Parameter) -> Value:
+        return self.values.get(parameter.name, parameter.default)
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The parameters that it must know and that nobody has given yet."""
+        return tuple(each.name for each in self.learner.parameters if self.value(each) == KNOWN)
+
+    @property
+    def informed(self) -> tuple[str, ...]:
+        """What it is told about the problem beyond the outcomes; nothing, for most."""
+        told = tuple(
+            each.name
+            for each in self.learner.parameters
+            if each.is_knowledge and each.shown(self.value(each)) != "unknown"
+        )
+        return told + (("delay",) if self.learner.delay_at is not None else ())
 
     @property
     def params(self) -> NDArray[np.float64]:
-        return np.array(
-            [self.values.get(parameter.name, parameter.default) for parameter in self.learner.parameters],
-            dtype=np.float64,
-        )
+        return self.params_given({})
+
+    def params_given(self, truth: Mapping[str, float]) -> NDArray[np.float64]:
+        """The values of all parameters, as the compiled functions take them; what must be known, from the truth."""
+        numbers = []
+        for parameter in self.learner.parameters:
+            value = self.value(parameter)
+            if value == KNOWN:
+                if parameter.name not in truth:
+                    raise ValueError(
+                        f"learner {self.learner.name!r} must know {parameter.name}, {parameter.summary}:"
+                        f" {parameter.name}=… is missing"
+                    )
+                value = parameter.check(truth[parameter.name])
+            numbers.append(parameter.choices.index(value) if isinstance(value, str) else value)
+        return np.array(numbers, dtype=np.float64)

@@ -3,30 +3,25 @@ without delay.
 
     x_t = argmin <L, x> - 2 sqrt(t) sum sqrt(x_i),      L_{I_s} += loss / x_{s,I_s}     when the outcome of s arrives.
 
-Their eta_t = 2 / sqrt(t) with regulariser -(4 / eta_t) sum sqrt(x_i) is the same thing. Nothing in it knows of
-delay; used on arrival, with the propensity of the decision, it is what `robust` becomes when nothing is ever
-outstanding.
+Their eta_t = 2 / sqrt(t) with regulariser -(4 / eta_t) sum sqrt(x_i) is the same thing. Regret without delay: at most
+4 sqrt(KT) + 1 against any losses, sum_i (4 log T + 12) / Delta_i + ... where they are stochastic (Theorem 1). Nothing
+in it knows of delay; used on arrival, with the propensity of the decision, it is what `robust` becomes when nothing is
+ever outstanding.
 """
 
 import math
 
 from belated import simplex
 from belated.kernels import Vector, kernel
+from belated.learners import leader
 from belated.learners.learner import Learner
-
-ROUND = simplex.OWN
 
 
 @kernel
 def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
-    state[ROUND] += 1.0
-    simplex.solve(state, math.sqrt(state[ROUND]), 0.0, p)
+    leader.count(state, outstanding)
+    simplex.solve(state, math.sqrt(state[leader.ROUND]), 0.0, p)
     return 0.0
-
-
-@kernel
-def learn(state: Vector, params: Vector, arm: int, loss: float, propensity: float, mark: float) -> None:
-    simplex.add_loss(state, arm, loss / propensity)
 
 
 LEARNER = Learner(
@@ -36,5 +31,5 @@ LEARNER = Learner(
     size=simplex.size,
     losses_at=simplex.LOSSES_AT,
     decide=decide,
-    learn=learn,
+    learn=leader.learn,
 )

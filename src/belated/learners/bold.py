@@ -1,0 +1,68 @@
+"""BOLD (Joulani, György & Szepesvári 2013, Algorithm 1): many copies of a learner that knows nothing of delay.
+
+Each round goes to a copy that waits for nothing, or to a new one; the outcome goes to the copy that decided, which is
+free again then. So every copy lives in a world without delay:
+
+    x_t = x of the free copy,    the copy of s learns (I_s, loss) when the outcome of s arrives.
+
+The base is `tsallis` or `exp3`. With sigma_max decisions outstanding at most there are sigma_max + 1 copies, and
+regret is at most (sigma_max + 1) f(T / (sigma_max + 1)) where the base has f(T) (Theorem 1): sqrt(sigma_max KT) up to
+constants. Under a constant delay d it is d + 1 copies in turns, which is what Neu et al. (2010, 2014) amounts to. A
+copy whose outcome never comes waits for ever. Of several free copies the one freed last is taken; the paper leaves
+that open.
+"""
+
+from belated import pages, simplex
+from belated.kernels import Vector, kernel
+from belated.layout import Layout
+from belated.learners import exp3, leader, tsallis
+from belated.learners.learner import Learner, Pages, Parameter
+
+HEAD = 0  # of the pages, a copy on each
+LOSSES = pages.HEAD_FIELDS  # the sum of all copies' loss estimates, for each arm
+
+BASE = 0
+BASES = ("tsallis", "exp3")
+
+
+@kernel
+def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
+    page = pages.take(state, HEAD)
+    begin = pages.begin(state, HEAD, page)
+    copy = state[begin + 1 : begin + int(state[HEAD + pages.SIZE])]
+    if params[BASE] == 0.0:
+        tsallis.decide(copy, params, 0, p)
+    else:
+        exp3.decide(copy, params, 0, p)
+    return float(page)
+
+
+@kernel
+def learn(state: Vector, params: Vector, arm: int, loss: float, propensity: float, mark: float) -> None:
+    page = int(mark)
+    begin = pages.begin(state, HEAD, page)
+    leader.learn(state[begin + 1 : begin + int(state[HEAD + pages.SIZE])], params, arm, loss, propensity, 0.0)
+    state[LOSSES + arm] += loss / propensity
+    pages.give_back(state, HEAD, page)
+
+
+def size(n_arms: int) -> int:
+    """How many numbers the state has, without its copies."""
+    return LOSSES + n_arms
+
+
+def page_size(n_arms: int) -> int:
+    return 1 + simplex.size(n_arms)
+
+
+LEARNER = Learner(
+    name="bold",
+    summary="as many copies of tsallis or exp3 as decisions are outstanding",
+    paper="Joulani, György & Szepesvári 2013, BOLD",
+    size=size,
+    losses_at=Layout(first=LOSSES),
+    decide=decide,
+    learn=learn,
+    pages=Pages(HEAD, page_size),
+    parameters=(Parameter("base", "tsallis", 0.0, 1.0, "the learner to copy: tsallis or exp3", choices=BASES),),
+)

@@ -1,0 +1,59 @@
+"""Successive elimination under delay (Lancewicki, Segal, Koren & Mansour 2021, "Stochastic Multi-Armed Bandits with
+Unrestricted Delay Distributions", Algorithm 1).
+
+Active arms, all of them at first, are played in turns. With n_i outcomes observed of arm i and the radius
+r_i = sqrt(c log T / max(n_i, 1)), c = 2,
+
+    arm i is eliminated where   mean reward_i + r_i < max over active j of  mean reward_j - r_j.
+
+It must know the horizon T. Regret O(min over q of sum_i log T / (q Delta_i) + max_i d_i(q)) where losses are
+stochastic, d_i(q) being the q-quantile of the delays of arm i. The constant 2 is recalled, not read: a parameter.
+"""
+
+import math
+
+from belated.kernels import Vector, kernel
+from belated.learners import counts
+from belated.learners.knowledge import HORIZON
+from belated.learners.learner import Learner, Parameter
+
+T = 0
+C = 1
+
+LAST = counts.OWN  # the arm played last, plus 1
+ELIMINATED = counts.ARM_OWN  # 1 where it is
+
+
+@kernel(inline=True)
+def _radius(state: Vector, params: Vector, arm: int) -> float:
+    observed = max(state[counts.at(arm) + counts.OBSERVED], 1.0)
+    return math.sqrt(params[C] * math.log(params[T]) / observed)
+
+
+@kernel
+def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
+    worst = math.inf  # the smallest upper end of an active arm's losses
+    for i in range(p.size):
+        if state[counts.at(i) + ELIMINATED] == 0.0:
+            worst = min(worst, counts.mean(state, i) + _radius(state, params, i))
+    for i in range(p.size):
+        if counts.mean(state, i) - _radius(state, params, i) > worst:
+            state[counts.at(i) + ELIMINATED] = 1.0
+    chosen = int(state[LAST]) % p.size
+    while state[counts.at(chosen) + ELIMINATED] != 0.0:
+        chosen = (chosen + 1) % p.size
+    state[LAST] = chosen + 1.0
+    counts.play(state, chosen, 0.0, p)
+    return 0.0
+
+
+LEARNER = Learner(
+    name="elimination",
+    summary="plays all arms in turns until some are surely worse; for stochastic losses only",
+    paper="Lancewicki, Segal, Koren & Mansour 2021, successive elimination",
+    size=counts.size,
+    losses_at=counts.LOSSES_AT,
+    decide=decide,
+    learn=counts.learn,
+    parameters=(HORIZON, Parameter("radius_constant", 2.0, 1e-9, 1e6, "c in sqrt(c log T / n); recalled")),
+)

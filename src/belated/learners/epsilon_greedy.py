@@ -1,0 +1,41 @@
+"""Epsilon-greedy on what has arrived: what is mostly used, with no guarantee at all.
+
+    p_i = exploration / K + (1 - exploration) [i = argmin of mean observed loss]
+
+Arms without any outcome come first, the one with the fewest decisions before the others. With a constant exploration
+regret grows by exploration (mean gap) a round, for ever.
+"""
+
+import math
+
+from belated.kernels import Vector, kernel
+from belated.learners import counts
+from belated.learners.learner import Learner, Parameter
+
+EXPLORATION = 0
+
+
+@kernel
+def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
+    best = counts.unobserved(state, p.size)
+    if best < 0:
+        least = math.inf
+        for i in range(p.size):
+            mean = counts.mean(state, i)
+            if mean < least:
+                best = i
+                least = mean
+    counts.play(state, best, params[EXPLORATION], p)
+    return 0.0
+
+
+LEARNER = Learner(
+    name="epsilon_greedy",
+    summary="the best mean so far, with a share of exploration; no guarantee",
+    paper="folklore",
+    size=counts.size,
+    losses_at=counts.LOSSES_AT,
+    decide=decide,
+    learn=counts.learn,
+    parameters=(Parameter("exploration", 0.1, 0.0, 1.0, "the share of decisions drawn uniformly"),),
+)

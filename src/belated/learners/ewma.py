@@ -1,0 +1,56 @@
+"""Moving averages: the arm whose losses have been smallest lately, as dashboards do it; no guarantee at all.
+
+    m_{I_s} += weight (loss - m_{I_s})                  when the outcome of s arrives; the first outcome sets m,
+    p_i = exploration / K + (1 - exploration) [i = argmin m]
+
+Arms without any outcome come first, the one with the fewest decisions before the others. It follows changes that a mean
+over all time would be slow to see, and never settles.
+"""
+
+import math
+
+from belated.kernels import Vector, kernel
+from belated.learners import counts
+from belated.learners.learner import Learner, Parameter
+
+AVERAGE = counts.ARM_OWN
+
+WEIGHT = 0
+EXPLORATION = 1
+
+
+@kernel
+def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
+    best = counts.unobserved(state, p.size)
+    if best < 0:
+        least = math.inf
+        for i in range(p.size):
+            average = state[counts.at(i) + AVERAGE]
+            if average < least:
+                best = i
+                least = average
+    counts.play(state, best, params[EXPLORATION], p)
+    return 0.0
+
+
+@kernel
+def learn(state: Vector, params: Vector, arm: int, loss: float, propensity: float, mark: float) -> None:
+    place = counts.at(arm) + AVERAGE
+    weight = params[WEIGHT] if state[counts.at(arm) + counts.OBSERVED] > 0.0 else 1.0
+    state[place] += weight * (loss - state[place])
+    counts.learn(state, params, arm, loss, propensity, mark)
+
+
+LEARNER = Learner(
+    name="ewma",
+    summary="the best moving average, with a share of exploration; no guarantee",
+    paper="folklore",
+    size=counts.size,
+    losses_at=counts.LOSSES_AT,
+    decide=decide,
+    learn=learn,
+    parameters=(
+        Parameter("weight", 0.02, 1e-9, 1.0, "of the newest outcome in the average"),
+        Parameter("exploration", 0.1, 0.0, 1.0, "the share of decisions drawn uniformly"),
+    ),
+)

@@ -1,0 +1,45 @@
+"""The delay-adapted estimator of Jin, Lancewicki, Luo, Mansour & Rosenberg (2022), for a bandit: an outcome is weighted
+by the larger of two propensities, that of its decision and that of its arrival.
+
+    x_{t,i} proportional to exp(-eta_t L_i),    eta_t = sqrt(log K / (a K t + b D_t)),     gamma_t = eta_t / 2,
+    L_{I_s} += loss / (max(x_{s,I_s}, x_{t,I_s}) + gamma_s)      when the outcome of s arrives at the end of round t.
+
+An arm that has become likelier since then cannot be charged as if it were still rare: that is where the drift between
+decision and arrival does its harm. Their paper is on adversarial Markov decision processes, with D and T known or
+doubled; here the rate is that of György & Joulani (2021), which needs neither, and gamma that of EXP3-IX, which this
+becomes without delay. Regret O(sqrt((KT + D) log K)) with high probability in theirs. Estimator and constants are recalled, not
+read: a, b and gamma / eta (`exploration`) are parameters.
+"""
+
+from belated import simplex
+from belated.kernels import Vector, kernel
+from belated.learners import leader
+from belated.learners.exp3_adaptive import ARMS_CONSTANT, DELAY_CONSTANT, PRICES, adaptive_rate
+from belated.learners.learner import Learner, Parameter
+
+EXPLORATION = 2
+
+
+@kernel
+def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
+    leader.count(state, outstanding)
+    rate = adaptive_rate(state, params[ARMS_CONSTANT], params[DELAY_CONSTANT], p.size)
+    leader.exponential_weights(state, rate, p)
+    return params[EXPLORATION] * rate
+
+
+@kernel
+def learn(state: Vector, params: Vector, arm: int, loss: float, propensity: float, mark: float) -> None:
+    simplex.add_loss(state, arm, loss / (max(propensity, simplex.share(state, arm)) + mark))
+
+
+LEARNER = Learner(
+    name="exp3_drift",
+    summary="exponential weights; an outcome is weighted by the larger of its propensities then and now",
+    paper="Jin, Lancewicki, Luo, Mansour & Rosenberg 2022, estimator",
+    size=simplex.size,
+    losses_at=simplex.LOSSES_AT,
+    decide=decide,
+    learn=learn,
+    parameters=(*PRICES, Parameter("exploration", 0.5, 0.0, 1e9, "gamma / eta; recalled")),
+)

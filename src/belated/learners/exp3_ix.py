@@ -1,0 +1,53 @@
+"""EXP3-IX (Neu 2015), "Explore No More": implicit exploration instead of mixing; used on arrival.
+
+    x_{t,i} proportional to exp(-eta_t L_i),    L_{I_s} += loss / (x_{s,I_s} + gamma_s)   when the outcome of s arrives.
+
+Anytime, eta_t = 2 gamma_t = sqrt(log K / (K t)): without delay, with probability 1 - delta, regret at most
+4 sqrt(KT log K) + (2 sqrt(KT / log K) + 1) log(2 / delta). Told the horizon, eta = 2 gamma = sqrt(2 log K / (K T)):
+2 sqrt(2 KT log K) + (sqrt(2 KT / log K) + 1) log(2 / delta). gamma is that of the decision.
+
+The constants are recalled, not read, with confidence: other implementations have the same pair. `exploration` is gamma
+in units of eta.
+"""
+
+import math
+
+from belated import simplex
+from belated.kernels import Vector, kernel
+from belated.learners import leader
+from belated.learners.knowledge import HORIZON, optional
+from belated.learners.learner import Learner, Parameter
+
+T = 0
+EXPLORATION = 1
+
+
+@kernel
+def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
+    leader.count(state, outstanding)
+    if math.isnan(params[T]):
+        rate = math.sqrt(math.log(p.size) / (p.size * state[leader.ROUND]))
+    else:
+        rate = math.sqrt(2.0 * math.log(p.size) / (p.size * params[T]))
+    leader.exponential_weights(state, rate, p)
+    return params[EXPLORATION] * rate
+
+
+@kernel
+def learn(state: Vector, params: Vector, arm: int, loss: float, propensity: float, mark: float) -> None:
+    simplex.add_loss(state, arm, loss / (propensity + mark))
+
+
+LEARNER = Learner(
+    name="exp3_ix",
+    summary="exponential weights with implicit exploration; knows nothing of delay",
+    paper="Neu 2015, EXP3-IX",
+    size=simplex.size,
+    losses_at=simplex.LOSSES_AT,
+    decide=decide,
+    learn=learn,
+    parameters=(
+        optional(HORIZON, "anytime"),
+        Parameter("exploration", 0.5, 0.0, 1e9, "gamma / eta; recalled"),
+    ),
+)

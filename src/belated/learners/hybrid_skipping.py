@@ -1,0 +1,45 @@
+"""Zimmert & Seldin (2020), Algorithm 2, advanced tuning (Section 4.2): decisions that take too long leave the count.
+
+    D_t = D_{t-1} + sigma_t,                       sigma_t counts outstanding decisions that were not skipped,
+    x_t = argmin <L, x> - 2 sqrt(t) sum sqrt(x_i) + b_t sum x_i log x_i,      b_t = sqrt(D_t / log K),
+
+and a decision s with t - s > b_t is skipped: it leaves the count for good. Its outcome is used all the same when it
+comes, L_{I_s} += loss / x_{s,I_s}: skipping concerns the rate alone (what was counted stays counted). At most one
+decision is skipped in a round (Lemma 7).
+
+Regret at most 4 sqrt(KT) + 10 max(min over sets S of |S| + sqrt(D_rest log K), 2 log K) against any losses and delays
+(Theorem 2). Until the first skip it is `hybrid:delay_constant=1`; without delay it is Tsallis-INF.
+"""
+
+import math
+
+from belated import simplex
+from belated.kernels import Vector, kernel
+from belated.learners import leader
+from belated.learners.learner import Learner
+
+
+@kernel
+def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
+    leader.count(state, outstanding)
+    simplex.solve(state, math.sqrt(state[leader.ROUND]), leader.entropy_rate(state, 1.0, p.size), p)
+    return 0.0
+
+
+@kernel
+def patience(state: Vector, params: Vector) -> float:
+    """The least whole number of rounds above b_t, as the rule is strict."""
+    return math.floor(state[simplex.ENTROPY_RATE]) + 1.0
+
+
+LEARNER = Learner(
+    name="hybrid_skipping",
+    summary="adversarial rate under any delays; outcomes that take too long are not counted, but used when they come",
+    paper="Zimmert & Seldin 2020, advanced tuning",
+    size=simplex.size,
+    losses_at=simplex.LOSSES_AT,
+    decide=decide,
+    learn=leader.learn,
+    patience=patience,
+    keeps_skipped=True,
+)

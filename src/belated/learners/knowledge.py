@@ -1,0 +1,20 @@
+"""What learners can be told about a problem: one word for each thing, the same for all of them.
+
+Live, the caller gives it. In simulations `belated.truth` knows it, and passes it on where it is asked for.
+"""
+
+from dataclasses import replace
+
+from belated.learners.learner import KNOWN, UNKNOWN, Parameter
+
+_MOST = 1e15
+
+HORIZON = Parameter("horizon", KNOWN, 2.0, _MOST, "T, the number of rounds")
+LONGEST_DELAY = Parameter("longest_delay", KNOWN, 0.0, _MOST, "d_max, the longest delay")
+TOTAL_DELAY = Parameter("total_delay", KNOWN, 0.0, _MOST**2, "D, the sum of all delays")
+TAIL_INDEX = Parameter("tail_index", KNOWN, 0.0, float("inf"), "alpha, where P(delay > n) <= n^-alpha")
+
+
+def optional(parameter: Parameter, otherwise: str) -> Parameter:
+    """The same, for a learner that can do without it."""
+    return replace(parameter, default=UNKNOWN, summary=f"{parameter.summary}; unknown: {otherwise}")

@@ -1,0 +1,52 @@
+"""PatientBandits (Manegueu, Vernade, Carpentier & Valko 2020): a missing outcome counts as no reward, for the time
+being.
+
+    mean_i = (rewards arrived of arm i) / T_i,      T_i = decisions for arm i, whether their outcome has come or not,
+    play the arm with the largest  mean_i + sqrt(2 log(2 K T^3) / T_i) + 2 T_i^(-min(alpha, 1/2)).
+
+The last term pays for what has not come yet where P(delay > n) <= n^-alpha. It must know the horizon T and the tail
+index alpha. Regret O(sum_i (Delta_i^(1 - 1/min(alpha, 1/2)) + log T / Delta_i)) up to logarithms where losses are
+stochastic. Arms never decided for come first.
+"""
+
+import math
+
+from belated.kernels import Vector, kernel
+from belated.learners import counts
+from belated.learners.knowledge import HORIZON, TAIL_INDEX
+from belated.learners.learner import Learner
+
+T = 0
+ALPHA = 1
+
+
+@kernel
+def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
+    factor = 2.0 * (math.log(2.0 * p.size) + 3.0 * math.log(params[T]))
+    power = -min(params[ALPHA], 0.5)
+    chosen = 0
+    largest = -math.inf
+    for i in range(p.size):
+        decisions = state[counts.at(i) + counts.DECISIONS]
+        if decisions == 0.0:
+            chosen = i
+            break
+        rewards = state[counts.at(i) + counts.OBSERVED] - state[counts.at(i) + counts.LOSSES]
+        index = rewards / decisions + math.sqrt(factor / decisions) + 2.0 * decisions**power
+        if index > largest:
+            chosen = i
+            largest = index
+    counts.play(state, chosen, 0.0, p)
+    return 0.0
+
+
+LEARNER = Learner(
+    name="patient",
+    summary="optimism that counts missing outcomes as no reward; for stochastic losses only",
+    paper="Manegueu, Vernade, Carpentier & Valko 2020, PatientBandits",
+    size=counts.size,
+    losses_at=counts.LOSSES_AT,
+    decide=decide,
+    learn=counts.learn,
+    parameters=(HORIZON, TAIL_INDEX),
+)

@@ -1,0 +1,75 @@
+"""QPM-D around UCB1 (Joulani, György & Szepesvári 2013, Algorithm 2): a learner that is fed from queues and never waits
+in vain.
+
+Outcomes that arrive are queued by arm. Each round: while the queue of the arm that UCB1 wants next is not empty, feed
+it one outcome from there; then play the arm that it wants. The wanted arm is
+
+    the first arm never fed, else the arm with the largest  mean fed reward_i + sqrt(exploration ln n / n_i),
+
+n being one more than the outcomes fed so far. Any outcome of the arm will do, not only that of this round. Regret at
+most that of UCB1 without delay plus sum_i Delta_i E[G_i] where losses are stochastic (Theorem 6), G_i being the most
+outcomes of arm i outstanding at once.
+"""
+
+import math
+
+import numpy as np
+
+from belated import pages
+from belated.kernels import Vector, kernel
+from belated.learners import counts
+from belated.learners.learner import Learner, Pages, Parameter
+
+FED = counts.ROUND  # outcomes fed so far; means and counts are of those
+HEAD = counts.OWN  # of the pages: one for each outcome that will be queued
+QUEUE = counts.ARM_OWN  # the two ends of an arm's queue
+
+LOSS = 1  # on a page, behind the link
+
+EXPLORATION = 0
+
+
+@kernel(inline=True)
+def _wanted(state: Vector, exploration: float, arms: int) -> int:
+    """What UCB1 would play, from what it was fed."""
+    arm = counts.unobserved(state, arms)
+    return arm if arm >= 0 else counts.most_promising(state, exploration * math.log(state[FED] + 1.0), arms)
+
+
+@kernel
+def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
+    wanted = _wanted(state, params[EXPLORATION], p.size)
+    while state[counts.at(wanted) + QUEUE] != 0.0:
+        page = pages.pop(state, HEAD, np.int64(counts.at(wanted) + QUEUE))
+        counts.learn(state, params, wanted, state[pages.begin(state, HEAD, page) + LOSS], 1.0, 0.0)
+        state[FED] += 1.0
+        pages.give_back(state, HEAD, page)
+        wanted = _wanted(state, params[EXPLORATION], p.size)
+    for i in range(p.size):
+        p[i] = 0.0
+    p[wanted] = 1.0
+    return float(pages.take(state, HEAD))
+
+
+@kernel
+def learn(state: Vector, params: Vector, arm: int, loss: float, propensity: float, mark: float) -> None:
+    page = int(mark)
+    state[pages.begin(state, HEAD, page) + LOSS] = loss
+    pages.append(state, HEAD, np.int64(counts.at(arm) + QUEUE), page)
+
+
+def page_size(n_arms: int) -> int:
+    return 2
+
+
+LEARNER = Learner(
+    name="queued",
+    summary="UCB1 fed from queues, so that no outcome of an arm is waited for twice; for stochastic losses only",
+    paper="Joulani, György & Szepesvári 2013, QPM-D",
+    size=counts.size,
+    losses_at=counts.LOSSES_AT,
+    decide=decide,
+    learn=learn,
+    pages=Pages(HEAD, page_size),
+    parameters=(Parameter("exploration", 2.0, 0.0, 1e6, "the factor in sqrt(exploration ln n / n_i)"),),
+)

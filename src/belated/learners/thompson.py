@@ -1,0 +1,92 @@
+"""Thompson sampling (Thompson 1933) for losses 0 or 1, on what has arrived.
+
+    theta_i ~ Beta(1 + ones_i, 1 + zeros_i);       play the arm with the smallest theta_i,
+
+ones_i and zeros_i being the outcomes 1 and 0 observed of arm i. A loss between 0 and 1 counts as 1 with that
+probability (Agrawal & Goyal 2012). Under delay nothing changes: the posterior is that of what has arrived. Without delay regret is
+(1 + o(1)) sum_i Delta_i log T / kl(mu_i, mu_best) where losses are stochastic.
+
+Its chance is made of the draw of the round, so it is repeated by repeating the draws. The arm is certain once theta is
+drawn: the propensity that is reported is 1, not the probability over theta, and serves no importance weighting.
+"""
+
+import math
+
+import numpy as np
+
+from belated import chance
+from belated.kernels import Vector, kernel
+from belated.learners import counts
+from belated.learners.learner import Learner
+
+DRAW = counts.OWN
+
+_LOG_4 = math.log(4.0)
+_ONE_AND_LOG_5 = 1.0 + math.log(5.0)
+_POSITIONS = 1 << 16  # positions of chance for each arm: more than any arm can use
+
+
+@kernel
+def beta(a: float, b: float, key: np.uint64, position: int) -> float:
+    """A draw from Beta(a, b) for a, b >= 1, from the chance under a key from a position on.
+
+    Rejection from a log-logistic envelope: algorithm BB of Cheng (1978).
+    """
+    if a == 1.0 or b == 1.0:
+        u = chance.uniform(key, position)
+        return -math.expm1(math.log(u) / b) if a == 1.0 else u ** (1.0 / a)
+    small = min(a, b)
+    large = max(a, b)
+    both = a + b
+    slope = math.sqrt((both - 2.0) / (2.0 * small * large - both))
+    gamma = small + 1.0 / slope
+    w = small
+    for _ in range(_POSITIONS // 2):
+        u1 = chance.uniform(key, position)
+        u2 = chance.uniform(key, position + 1)
+        position += 2
+        v = slope * math.log(u1 / (1.0 - u1))
+        w = small * math.exp(v)
+        z = u1 * u1 * u2
+        r = gamma * v - _LOG_4
+        s = small + r - w
+        if s + _ONE_AND_LOG_5 >= 5.0 * z:
+            break
+        log_z = math.log(z)
+        if s >= log_z or r + both * math.log(both / (large + w)) >= log_z:
+            break
+    return w / (large + w) if a == small else large / (large + w)
+
+
+@kernel
+def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
+    state[counts.ROUND] += 1.0
+    key = chance.key_of(state[DRAW], state[counts.ROUND])
+    chosen = 0
+    least = math.inf
+    for i in range(p.size):
+        ones = state[counts.at(i) + counts.LOSSES]
+        zeros = state[counts.at(i) + counts.OBSERVED] - ones
+        theta = beta(1.0 + ones, 1.0 + zeros, key, (i + 1) * _POSITIONS)
+        if theta < least:
+            chosen = i
+            least = theta
+    counts.play(state, chosen, 0.0, p)
+    return chance.uniform(key, 0)  # what a loss between 0 and 1 will be held against
+
+
+@kernel
+def learn(state: Vector, params: Vector, arm: int, loss: float, propensity: float, mark: float) -> None:
+    counts.learn(state, params, arm, 1.0 if mark < loss else 0.0, propensity, mark)
+
+
+LEARNER = Learner(
+    name="thompson",
+    summary="plays an arm as often as it is likely to be the best, on what has arrived; for stochastic losses only",
+    paper="Thompson 1933; Agrawal & Goyal 2012",
+    size=counts.size,
+    losses_at=counts.LOSSES_AT,
+    decide=decide,
+    learn=learn,
+    draw_at=DRAW,
+)
