@@ -292,13 +292,14 @@ def sapo(
         mean = [sum(values) / len(values) if values else 0.0 for values in own]
         width = [min(1.0, math.sqrt(2 * log_t / len(values))) if values else 1.0 for values in own]
         mean_bar = [value / len(processed) for value in estimate(losses, run, processed)]
-        width_bar = min(1.0, math.sqrt(2 * k * log_t / len(processed)))
+        wide = math.sqrt(2 * k * log_t / len(processed))
+        width_bar = min(1.0, wide)
         for i in active:
             ucb[i], lcb[i] = min(ucb[i], mean[i] + width[i]), max(lcb[i], mean[i] - width[i])
             ucb_bar[i], lcb_bar[i] = min(ucb_bar[i], mean_bar[i] + width_bar), max(lcb_bar[i], mean_bar[i] - width_bar)
         best = min(ucb + ucb_bar)
-        # (b) The test.
-        if any(mean_bar[i] < lcb[i] - width_bar or mean_bar[i] > ucb[i] + width_bar for i in active):
+        # (b) The test, without the cap on the width: a weighted mean may lie far above 1.
+        if any(mean_bar[i] < lcb[i] - wide or mean_bar[i] > ucb[i] + wide for i in active):
             return True
         regret = sum(losses[r - 1][run.arms[r - 1]] - best for r in processed)
         if regret > regret_constant * math.sqrt(k * horizon) * log_t + 10 * sigma_max * math.log(k):

@@ -7,8 +7,8 @@ by the larger of two propensities, that of its decision and that of its arrival.
 An arm that has become likelier since then cannot be charged as if it were still rare: that is where the drift between
 decision and arrival does its harm. Their paper is on adversarial Markov decision processes, with D and T known or
 doubled; here the rate is that of György & Joulani (2021), which needs neither, and gamma that of EXP3-IX, which this
-becomes without delay. Regret O(sqrt((KT + D) log K)) with high probability in theirs. Estimator and constants are recalled, not
-read: a, b and gamma / eta (`exploration`) are parameters.
+becomes without delay. Regret O(sqrt((KT + D) log K)) with high probability in theirs. Estimator and constants are
+recalled, not read: a, b and gamma / eta (`exploration`) are parameters.
 """
 
 from belated import simplex

@@ -3,8 +3,8 @@
     theta_i ~ Beta(1 + ones_i, 1 + zeros_i);       play the arm with the smallest theta_i,
 
 ones_i and zeros_i being the outcomes 1 and 0 observed of arm i. A loss between 0 and 1 counts as 1 with that
-probability (Agrawal & Goyal 2012). Under delay nothing changes: the posterior is that of what has arrived. Without delay regret is
-(1 + o(1)) sum_i Delta_i log T / kl(mu_i, mu_best) where losses are stochastic.
+probability (Agrawal & Goyal 2012). Under delay nothing changes: the posterior is that of what has arrived. Without
+delay regret is (1 + o(1)) sum_i Delta_i log T / kl(mu_i, mu_best) where losses are stochastic.
 
 Its chance is made of the draw of the round, so it is repeated by repeating the draws. The arm is certain once theta is
 drawn: the propensity that is reported is 1, not the probability over theta, and serves no importance weighting.
