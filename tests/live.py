@@ -1,13 +1,43 @@
-"""Plays a recorded problem through a live bandit, so that it can be compared with the bulk loop."""
+"""Learners told what they must know, and recorded problems played through a live bandit."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from belated import Bandit, Receipt, Trace
-from belated.delays import NEVER
-from belated.learners import find
+from belated.learners import TunedLearner, find, tune
+
+# Learners in forms that run other code than their defaults.
+VARIANTS = [
+    "bold:base=exp3",
+    "exp3_ix:horizon=3000",
+    "exp3_delayed:horizon=3000,total_delay=20000",
+    "exp3_delayed:horizon=3000,total_delay=20000,threshold=4",
+    "sapo:elimination_widths=0.5,phase_constant=5,regret_constant=0.01",
+    "hybrid:delay_constant=0.01",
+]
+
+TOLD: dict[str, dict[str, float]] = {
+    "damped": {"longest_delay": 20},
+    "exp3_fixed": {"horizon": 3000, "longest_delay": 20},
+    "exp3_dropping": {"horizon": 3000, "total_delay": 9000},
+    "elimination": {"horizon": 3000},
+    "patient": {"horizon": 3000, "tail_index": 0.5},
+    "sapo": {"horizon": 3000},
+}
+
+
+def informed(words: str) -> TunedLearner:
+    """A learner of the catalogue, told what it must know; made up, where it does not matter."""
+    return tune(words, **TOLD.get(words.partition(":")[0], {}))
+
+
+def told(words: str, delay: int | None) -> dict[str, float]:
+    """The delay of a decision, for a learner that must know it."""
+    wants = find(words.partition(":")[0]).delay_at is not None
+    return {"delay": math.inf if delay is None else delay} if wants else {}
 
 
 def play_live(bandit: Bandit, losses: Any, delays: Sequence[int | None], draws: Sequence[float]) -> Trace:
@@ -28,8 +58,7 @@ def play_live(bandit: Bandit, losses: Any, delays: Sequence[int | None], draws: 
     for t in range(1, rounds + 1):
         before = bandit.skipped
         delay = delays[t - 1]
-        told = {"delay": NEVER if delay is None else delay} if learner.delay_at is not None else {}
-        decision = bandit.decide(draw=draws[t - 1], **told)
+        decision = bandit.decide(draw=draws[t - 1], **told(bandit.learner, delay))
         for _ in range(bandit.skipped - before):
             skipped[t - 2] = waiting.pop(0)
         chosen[t - 1] = decision.arm
@@ -46,7 +75,7 @@ def play_live(bandit: Bandit, losses: Any, delays: Sequence[int | None], draws: 
         estimates[t - 1] = bandit.loss_estimates
     # the last round of a live bandit stays open: close it to see its skip test
     before = bandit.skipped
-    bandit.decide(draw=0.0, **told)
+    bandit.decide(draw=0.0, **told(bandit.learner, 0))
     for _ in range(bandit.skipped - before):
         skipped[rounds - 1] = waiting.pop(0)
     return Trace(chosen, distributions, estimates, outstanding, np.full(rounds, np.nan), skipped)

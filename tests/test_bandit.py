@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from belated import AlreadyObserved, Bandit, Decision, Receipt, SnapshotError, UnknownDecision, learners, rounds
 from belated.snapshot import MAGIC
+from live import VARIANTS, informed, told
 
 
 def busy(learner: str = "robust", **parameters: float) -> Bandit:
@@ -62,11 +63,15 @@ def test_draws_given_by_the_caller_leave_the_generator_alone() -> None:
     assert [one.decide().arm for _ in range(200)] == [two.decide().arm for _ in range(200)]
 
 
-@settings(max_examples=50, deadline=None)
-@given(order=st.permutations(range(1, 21)), learner=st.sampled_from(sorted(learners.catalogue)))
+MEANS = {"ucb", "klucb", "elimination", "patient", "epsilon_greedy", "ewma"}
+WEIGHTED = {"robust", "hybrid", "hybrid_skipping", "damped", "tsallis", "bold", "exp3", "exp3_fixed", "exp3_adaptive"}
+
+
+@settings(max_examples=100, deadline=None)
+@given(order=st.permutations(range(1, 21)), learner=st.sampled_from(sorted(MEANS | WEIGHTED)))
 def test_outcomes_come_in_any_order(order: list[int], learner: str) -> None:
     """Mean-based and importance-weighted learners alike use what was known at the decision, whatever the order."""
-    bandit = Bandit(3, f"{learner}:delay_constant=0.001" if learner == "robust" else learner, seed=1)
+    bandit = Bandit(3, informed(f"{learner}:delay_constant=0.001" if learner == "robust" else learner), seed=1)
     decisions = {decision.round: decision for decision in (bandit.decide() for _ in range(20))}
     losses = {s: s / 20 for s in decisions}
     for number in order:
@@ -75,7 +80,7 @@ def test_outcomes_come_in_any_order(order: list[int], learner: str) -> None:
     expected = np.zeros(3)
     now, then = bandit.cumulative_outstanding, np.cumsum(np.arange(20))
     for s, decision in decisions.items():
-        weight = 1.0 if learner == "ucb" else decision.propensity
+        weight = 1.0 if learner in MEANS else decision.propensity
         if learner == "robust":
             weight = max(weight, math.exp(-now / (now - then[s - 1])) if now > then[s - 1] else 0.0)
         expected[int(decision.arm)] += losses[s] / weight
@@ -174,16 +179,16 @@ def test_bad_arms_and_learners(arms: Any, arguments: dict[str, Any], words: list
         assert word in str(caught.value)
 
 
-@pytest.mark.parametrize("learner", sorted(learners.catalogue))
+@pytest.mark.parametrize("learner", [*sorted(learners.catalogue), *VARIANTS])
 @pytest.mark.parametrize("rounds", [0, 1, 127, 128, 129, 1000])
 def test_snapshots_go_on_exactly_where_they_stopped(learner: str, rounds: int) -> None:
     rng = np.random.default_rng(rounds)
-    original = Bandit(["blue", "green", "red"], learner, seed=rounds)
+    original = Bandit(["blue", "green", "red"], informed(learner), seed=rounds)
 
     def live(bandit: Bandit, chances: np.ndarray) -> list[Any]:
         history: list[Any] = []
         for chance in chances:
-            history.append(bandit.decide())
+            history.append(bandit.decide(**told(learner, int(chance * 20))))
             if chance < 0.6 or bandit.outstanding > 30:
                 number = history[-1].round - int(chance * 20) % bandit.rounds
                 try:
@@ -257,20 +262,23 @@ class Interrupts:
     def __call__(self, frame: Any, event: str, argument: Any) -> Any:
         if not frame.f_code.co_filename.endswith("bandit.py"):
             return None
-        if event == "line" and frame.f_code.co_name in ("decide", "observe", "_catch_up", "_miss"):
+        if event == "line" and frame.f_code.co_name in ("decide", "observe", "_catch_up", "_miss", "_make_room"):
             self.left -= 1
             if self.left == 0:
                 raise KeyboardInterrupt
         return self
 
 
-@pytest.mark.parametrize("constant", [49.0, 0.5, 1e-4])
-def test_an_interrupt_at_any_line_leaves_a_bandit_in_order(constant: float) -> None:
+@pytest.mark.parametrize(
+    "learner",
+    ["robust", "robust:delay_constant=0.5", "robust:delay_constant=0.0001", "hybrid_skipping", "bold", "tsallis_rv"],
+)
+def test_an_interrupt_at_any_line_leaves_a_bandit_in_order(learner: str) -> None:
     """What was under way has happened wholly or not at all; nothing is lost, used twice, or out of step afterwards."""
     rng = np.random.default_rng(5)
     interrupted = 0
     for after in range(1, 130):
-        bandit = Bandit(3, seed=after, delay_constant=constant)
+        bandit = Bandit(3, learner, seed=after)
         unobserved: set[int] = set()
         answered: dict[int, Receipt] = {}
         sys.settrace(Interrupts(after + 300))

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from belated.cli import main
+from belated.learners import catalogue
 
 
 def belated(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -21,7 +22,17 @@ SMALL = ["--rounds", "2e3", "--replications", "3"]
 def test_learners_lists_the_catalogue(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["learners"]) == 0
     out = capsys.readouterr().out
-    for name in ("robust", "ucb", "tsallis", "exp3", "uniform", "delay_constant=49", "exploration=2", "nothing"):
+    for name in (
+        "robust",
+        "ucb",
+        "tsallis",
+        "exp3",
+        "uniform",
+        "longest_delay",
+        "horizon, tail_index",
+        "nothing",
+        "min over sets S",
+    ):
         assert name in out
 
 

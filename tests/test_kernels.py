@@ -15,7 +15,7 @@ HERE = Path(__file__).parent
 PLAY = """
 import sys
 import numpy as np
-from live import play_live
+from live import informed, play_live
 from belated import Bandit, learners, kernels
 from belated.simulation import replay
 
@@ -30,8 +30,8 @@ for law, waits in {
     rng = np.random.default_rng(1)
     losses, draws = rng.random((150, 4)), rng.random(150)
     for name in [*learners.catalogue, "robust:delay_constant=0.05"]:
-        bulk = replay(name, losses, waits, draws)
-        live = play_live(Bandit(4, name), losses, waits, draws.tolist())
+        bulk = replay(informed(name), losses, waits, draws)
+        live = play_live(Bandit(4, informed(name)), losses, waits, draws.tolist())
         np.testing.assert_array_equal(live.distributions, bulk.distributions)
         out[f"{law}/{name}/distributions"] = bulk.distributions
         out[f"{law}/{name}/losses"] = bulk.loss_estimates
@@ -135,12 +135,15 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
 def test_learners_travel_between_processes_without_their_addresses(tmp_path: Path) -> None:
     make = (
         "import pickle, sys; from belated import Bandit, learners;"
-        "t = [learners.tune(name) for name in learners.catalogue] + [learners.tune('robust', delay_constant=2)];"
-        "[Bandit(3, each).decide() for each in t]; open(sys.argv[1], 'wb').write(pickle.dumps(t))"
+        "from live import informed, told;"
+        "t = [informed(name) for name in learners.catalogue] + [learners.tune('robust', delay_constant=2)];"
+        "[Bandit(3, each).decide(**told(each.learner.name, 1)) for each in t];"
+        "open(sys.argv[1], 'wb').write(pickle.dumps(t))"
     )
     use = (
-        "import pickle, sys; from belated import Bandit; t = pickle.loads(open(sys.argv[1], 'rb').read());"
-        "assert all(Bandit(3, each).decide().round == 1 for each in t);"
+        "import pickle, sys; from belated import Bandit; from live import told;"
+        "t = pickle.loads(open(sys.argv[1], 'rb').read());"
+        "assert all(Bandit(3, each).decide(**told(each.learner.name, 1)).round == 1 for each in t);"
         "assert t[-1].label == 'robust:delay_constant=2'"
     )
     path = str(tmp_path / "learner.pickle")

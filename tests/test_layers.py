@@ -11,12 +11,13 @@ LAYERS = [
     ["errors", "specs", "kernels", "layout", "intervals", "progress"],
     ["simplex", "pages", "chance", "families"],
     ["rounds", "coins", "environments", "labels"],
-    ["learners", "calendar", "snapshot", "delays"],
+    ["learners", "calendar", "snapshot", "delays", "decisions"],
     ["loop", "truth"],
     ["bandit", "replication"],
     ["simulation"],
     ["comparison"],
-    ["tables", "figures"],
+    ["tables"],
+    ["figures"],
     ["cli"],
 ]
 HEIGHT = {name: height for height, names in enumerate(LAYERS) for name in names}

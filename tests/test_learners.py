@@ -10,20 +10,10 @@ from hypothesis import strategies as st
 
 from belated import Bandit, learners, simulate
 from belated.delays import NEVER, Constant, Delays, Dropout, Geometric, NoDelay, Outlier, Pareto, Uniform
-from belated.learners import TunedLearner
 from belated.simulation import replay
-from live import play_live
+from live import VARIANTS, informed, play_live, told
 
 NAMES = sorted(learners.catalogue)
-# Variants that other code runs in.
-VARIANTS = [
-    "bold:base=exp3",
-    "exp3_ix:horizon=3000",
-    "exp3_delayed:horizon=3000,total_delay=20000",
-    "exp3_delayed:horizon=3000,total_delay=20000,threshold=4",
-    "sapo:elimination_widths=0.5,phase_constant=5,regret_constant=0.01",
-    "hybrid:delay_constant=0.01",
-]
 LAWS: list[Delays] = [
     NoDelay(),
     Constant(7),
@@ -33,21 +23,6 @@ LAWS: list[Delays] = [
     Outlier(),
     Dropout(0.2, others=3),
 ]
-
-
-TOLD: dict[str, dict[str, float]] = {
-    "damped": {"longest_delay": 20},
-    "exp3_fixed": {"horizon": 3000, "longest_delay": 20},
-    "exp3_dropping": {"horizon": 3000, "total_delay": 9000},
-    "elimination": {"horizon": 3000},
-    "patient": {"horizon": 3000, "tail_index": 0.5},
-    "sapo": {"horizon": 3000},
-}
-
-
-def informed(words: str) -> TunedLearner:
-    """The learner, told what it must know."""
-    return learners.tune(words, **TOLD.get(words.partition(":")[0], {}))
 
 
 def problem(law: Delays, rounds: int, arms: int, seed: int = 1) -> tuple[Any, list[int | None], list[float]]:
@@ -104,34 +79,13 @@ def test_learns(name: str) -> None:
     assert result.final(name).high < 0.3 * result.final("uniform").low
 
 
-@pytest.mark.parametrize("words", [*NAMES, *VARIANTS])
-def test_snapshots_go_on_exactly(words: str) -> None:
-    """After every 37 rounds the bandit is written, read and goes on; another one that is not does the same."""
-    losses, delays, _ = problem(Dropout(0.2, others=Uniform(0, 30)), rounds=400, arms=4)
-    told = {"delay": 3.0} if learners.find(words.partition(":")[0]).delay_at is not None else {}
-    straight, broken = (Bandit(4, informed(words), seed=9) for _ in range(2))
-    due: dict[int, list[tuple[int, float]]] = {}
-    for t in range(1, 401):
-        if t % 37 == 0:
-            broken = Bandit.from_bytes(broken.to_bytes())
-        first, second = straight.decide(**told), broken.decide(**told)
-        assert first == second
-        if (delay := delays[t - 1]) is not None:
-            due.setdefault(t + delay, []).append((t, losses[t - 1][first.arm]))
-        for s, loss in due.pop(t, []):
-            assert straight.observe(s, loss=loss) is broken.observe(s, loss=loss)
-        assert straight.outstanding == broken.outstanding
-    np.testing.assert_array_equal(straight.loss_estimates, broken.loss_estimates)
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_seeds_make_the_difference(name: str) -> None:
     def arms(seed: int) -> list[Any]:
         bandit = Bandit(4, informed(name), seed=seed)
-        told = {"delay": 0.0} if learners.find(name).delay_at is not None else {}
         chosen = []
         for _ in range(60):
-            decision = bandit.decide(**told)
+            decision = bandit.decide(**told(name, 0))
             bandit.observe(decision, loss=0.5)
             chosen.append(decision.arm)
         return chosen

@@ -1,4 +1,4 @@
-"""What others have published, reproduced: curves, ratios, and the headline of the paper. Seeds fixed, margins stated."""
+"""What others have published, reproduced: curves, a ratio, and the headline of the paper."""
 
 import csv
 from pathlib import Path
@@ -65,8 +65,8 @@ class PositiveNormal(Delays):
 def test_longer_delays_hardly_hurt_queued() -> None:
     """Pike-Burke et al. 2018, Appendix E.1: QPM-D under N+(100, 100) delays has 1.05 times its regret under N+(0, 100).
 
-    Rewards 0.5 and 0.6, 250,000 rounds, 200 replications as there; the second parameter is the variance. The ratio has a
-    standard error of 0.02; the margin is 0.05.
+    Rewards 0.5 and 0.6, 250,000 rounds, 200 replications as there; the second parameter is the variance. The ratio has
+    a standard error of 0.02; the margin is 0.05.
     """
     means = [
         simulate(

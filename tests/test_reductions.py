@@ -140,7 +140,12 @@ def test_learners_told_the_truth_are_those_told_by_hand() -> None:
         "exp3_delayed:horizon=known,total_delay=known": f"exp3_delayed:horizon=500,total_delay={total}",
     }
     result = simulate(
-        [*pairs, *pairs.values()], "stochastic:arms=3,gap=0.4", 7, rounds=500, replications=3, keep_trace=True
+        [*pairs, *pairs.values()],
+        "stochastic:arms=3,gap=0.4",
+        "constant:delay=7",
+        rounds=500,
+        replications=3,
+        keep_trace=True,
     )
     for k in range(len(pairs)):
         for r in range(3):

@@ -88,7 +88,7 @@ SAPO: dict[str, tuple[tuple[Any, ...], tuple[float, float, float], tuple[int, in
 def test_every_round_of_sapo(case: str) -> None:
     settings, (widths, phase, regret), (eliminations, errors, level, handed_over) = SAPO[case]
     problem = changing(*settings)
-    constants = {"elimination_widths": widths, "phase_constant": phase, "regret_constant": regret}
+    constants: dict[str, Any] = {"elimination_widths": widths, "phase_constant": phase, "regret_constant": regret}
     reference = slow.sapo(*problem, horizon=400, **constants)
     assert len(reference.eliminated) == eliminations
     assert reference.errors >= errors

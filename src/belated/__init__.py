@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from belated import delays, environments, learners
-    from belated.bandit import Bandit, Decision, Receipt
+    from belated.bandit import Bandit
+    from belated.decisions import Decision, Receipt
     from belated.errors import AlreadyObserved, BelatedError, SnapshotError, UnknownDecision
     from belated.replication import Trace
     from belated.simulation import Simulation, simulate
 
 _HOMES = {
     "Bandit": "bandit",
-    "Decision": "bandit",
-    "Receipt": "bandit",
+    "Decision": "decisions",
+    "Receipt": "decisions",
     "AlreadyObserved": "errors",
     "BelatedError": "errors",
     "SnapshotError": "errors",

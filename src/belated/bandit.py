@@ -9,13 +9,13 @@
 
 import math
 from collections.abc import Sequence
-from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from belated import learners, rounds, snapshot
+from belated.decisions import Decision, Receipt, check_delay, checked_loss, round_of
 from belated.errors import AlreadyObserved, SnapshotError, UnknownDecision
 from belated.kernels import PATIENCE, entry
 from belated.labels import Arm, arm_labels
@@ -23,21 +23,6 @@ from belated.learners import Learner, TunedLearner
 from belated.learners.learner import Value
 
 _DRAWS = 128  # random numbers fetched at once: one at a time they would cost more than the decision
-
-
-class Decision(NamedTuple):
-    """What was decided: its round (1 is the first), the arm, and the probability with which that arm was chosen."""
-
-    round: int
-    arm: Arm
-    propensity: float
-
-
-class Receipt(Enum):
-    """What became of an outcome: learned from, or ignored because the learner had given up on it."""
-
-    USED = "used"
-    SKIPPED = "skipped"
 
 
 _USED = Receipt.USED
@@ -120,7 +105,7 @@ class Bandit:
             How many rounds the outcome of this decision will take (inf: it never comes), for a learner that must know.
         """
         if delay is not None or self._delay_at is not None:
-            self._check_delay(delay)
+            check_delay(delay, self.learner, self._delay_at is not None)
         if draw is None:
             if not self._draws:
                 self._draws = self._generator.random(_DRAWS).tolist()
@@ -161,17 +146,17 @@ class Bandit:
 
     def observe(self, decision: Decision | int, *, loss: float | None = None, reward: float | None = None) -> Receipt:
         """Report the outcome of a decision, or of its round: a loss in [0, 1], or a reward = 1 - loss."""
-        number = decision[0] if type(decision) is Decision else _round_of(decision)
+        number = decision[0] if type(decision) is Decision else round_of(decision)
         if loss is None:
             if reward is None:
                 raise ValueError("neither loss nor reward is given; one of them is needed")
             if type(reward) is not float or not 0.0 <= reward <= 1.0:
-                reward = _checked("reward", reward)
+                reward = checked_loss("reward", reward)
             loss = 1.0 - reward
         elif reward is not None:
             raise ValueError(f"both loss={loss!r} and reward={reward!r} are given; one of them is needed")
         elif type(loss) is not float or not 0.0 <= loss <= 1.0:
-            loss = _checked("loss", loss)
+            loss = checked_loss("loss", loss)
         if self._busy:
             self._recover()
         slot = self._slots.get(number)
@@ -185,18 +170,6 @@ class Bandit:
         del self._slots[number]
         self._busy = False
         return _USED
-
-    def _check_delay(self, delay: Any) -> None:
-        if self._delay_at is None:
-            raise ValueError(
-                f"delay is {delay!r}, but learner {self.learner!r} does not ask for the delay of a decision"
-            )
-        if delay is None:
-            raise ValueError(
-                f"learner {self.learner!r} must know the delay of each decision when it is made: decide(delay=…)"
-            )
-        if isinstance(delay, bool | str) or not delay >= 0:
-            raise ValueError(f"delay is {delay!r}; a number of rounds, at least 0, is needed")
 
     def _make_room(self) -> None:
         """Where memory or the learner's state is full. The clock is told last, so that an interrupt in between loses
@@ -374,21 +347,3 @@ class Bandit:
         bandit._draws = header["draws"]
         bandit._generator = snapshot.generator_from(header["generator"])
         return bandit
-
-
-def _round_of(decision: Any) -> int:
-    if isinstance(decision, int | np.integer) and not isinstance(decision, bool):
-        return int(decision)
-    if isinstance(decision, Decision):
-        return decision.round
-    raise UnknownDecision(f"{decision!r} is neither a Decision nor the round of one")
-
-
-def _checked(name: str, value: Any) -> float:
-    try:
-        number = math.nan if isinstance(value, str | bytes) else float(value)
-    except (TypeError, ValueError, OverflowError):
-        number = math.nan
-    if not 0.0 <= number <= 1.0:
-        raise ValueError(f"{name} is {value!r}; a number from 0 to 1 is needed")
-    return number

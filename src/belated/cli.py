@@ -15,7 +15,8 @@ write the numbers. Without options: the paper's headline.
 environments   bernoulli:means=[0.4,0.5,0.5]    stochastic:arms=10,gap=0.1    constrained:arms=10,gap=0.1,growth=1.6
 delays         none    constant:delay=100    geometric:mean=50    uniform:low=0,high=20    pareto:shape=1,scale=10
                outlier:others=0 (the first outcome never comes)    dropout:share=0.1,others=20 (a share never comes)
-learners       robust    robust:delay_constant=1    ucb:exploration=1.5 ...; `belated learners` lists them
+learners       robust    robust:delay_constant=1    bold:base=exp3 ...; `belated learners` lists them. Those that must
+               know something about the problem are told it, and marked
 
 A TOML file holds the same names: learners, environments, delays (lists), rounds, replications, seed. Options given
 beside it come first.
@@ -29,7 +30,8 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--version", action="store_true", help="print the version and exit")
     commands = top.add_subparsers(dest="command", metavar="command")
 
-    commands.add_parser("learners", help="list the learners: what each is, needs, and can be told")
+    catalogue = commands.add_parser("learners", help="list the learners: what each must know, what is proved of it")
+    catalogue.add_argument("name", nargs="?", help="one of them: all about it, its parameters above all")
 
     compare = commands.add_parser(
         "compare",
@@ -87,10 +89,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _learners(options: argparse.Namespace) -> int:
-    from belated.learners import catalogue
-    from belated.tables import learner_table
+    from belated.learners import catalogue, find
+    from belated.tables import learner_page, learner_table
 
-    print(learner_table(list(catalogue.values())))
+    if options.name is None:
+        print(learner_table(list(catalogue.values())))
+        print("\n`belated learners NAME` tells all about one, its parameters above all")
+    else:
+        print(learner_page(find(options.name)))
     return 0
 
 

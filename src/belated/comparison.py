@@ -22,7 +22,7 @@ class Plan:
     never comes, for robustness to excessive delays.
     """
 
-    learners: tuple[Any, ...] = ("robust", "ucb", "tsallis", "exp3")
+    learners: tuple[Any, ...] = ("robust", "hybrid_skipping", "damped", "ucb", "tsallis")
     environments: tuple[Any, ...] = ("stochastic:arms=10,gap=0.1", "constrained:arms=10,gap=0.1")
     delays: tuple[Any, ...] = ("none", "pareto:shape=1,scale=10", "outlier")
     rounds: int = 300_000
@@ -98,16 +98,17 @@ def compare(plan: Plan, *, workers: int | None = None) -> Comparison:
 
 def curve_rows(comparison: Comparison) -> Iterator[tuple[Any, ...]]:
     """Every curve, point by point: the header first."""
-    yield ("environment", "delays", "learner", "round", "mean_regret", "low", "high", "uniform_regret")
+    yield ("environment", "delays", "learner", "told", "round", "mean_regret", "low", "high", "uniform_regret")
     for cell in comparison.cells:
         scale = cell.uniform_regret.mean(axis=0)
-        for learner in cell.learners:
+        for learner, told in zip(cell.learners, cell.informed, strict=True):
             mean, low, high = cell.curve(learner)
             for k, checkpoint in enumerate(cell.checkpoints):
                 yield (
                     repr(cell.environment),
                     repr(cell.delays),
                     learner,
+                    " ".join(told),
                     int(checkpoint),
                     mean[k],
                     low[k],
@@ -118,7 +119,7 @@ def curve_rows(comparison: Comparison) -> Iterator[tuple[Any, ...]]:
 
 def final_rows(comparison: Comparison) -> Iterator[tuple[Any, ...]]:
     """Every replication's regret at the last round: the header first."""
-    yield ("environment", "delays", "learner", "replication", "regret", "skipped", "most_outstanding")
+    yield ("environment", "delays", "learner", "told", "replication", "regret", "skipped", "most_outstanding")
     for cell in comparison.cells:
         for i, learner in enumerate(cell.learners):
             for replication in range(cell.regret.shape[1]):
@@ -126,6 +127,7 @@ def final_rows(comparison: Comparison) -> Iterator[tuple[Any, ...]]:
                     repr(cell.environment),
                     repr(cell.delays),
                     learner,
+                    " ".join(cell.informed[i]),
                     replication,
                     cell.regret[i, replication, -1],
                     int(cell.skipped[i, replication]),

@@ -1,5 +1,6 @@
 """Figures for papers: matplotlib, bands for uncertainty, colours and dashes that everybody can tell apart."""
 
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ import numpy as np
 
 from belated.comparison import Comparison
 from belated.simulation import Simulation
+from belated.tables import informed_note, marked_names
 
 # Okabe & Ito's colours: distinct with every common kind of colour blindness; each with a dash pattern of its own.
 STYLES = [
@@ -65,8 +67,20 @@ def draw_comparison(comparison: Comparison) -> Any:
         for row, environment in enumerate(comparison.plan.environments):
             axes[row, 0].set_ylabel(f"{_folded(environment.title)}\n\nregret")
         handles, labels = axes[0, 0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside upper center", ncols=min(len(labels), 6), handlelength=3.2)
+        entry = 0.65 + 0.072 * max(map(len, labels))  # inches, about
+        fitting = max(1, min(len(labels), int(figure.get_figwidth() / entry)))
+        figure.legend(handles, labels, loc="outside upper center", ncols=fitting, handlelength=3.2)
+        note = textwrap.fill(informed_note(comparison.cells[0]), int(18 * figure.get_figwidth()))
+        if note:
+            figure.supxlabel(note, x=0.01, ha="left", fontsize=7.5, color="#5A5A5A")
+        figure.set_figheight(figure.get_figheight() + 0.2 * (len(labels) // fitting) + 0.14 * note.count("\n"))
     return figure
+
+
+def _style(number: int) -> Any:
+    """Colour and dashes, no pair twice: where the colours are used up, each comes again with the dashes of the next."""
+    turn = number // len(STYLES)
+    return STYLES[number % len(STYLES)][0], STYLES[(number + turn) % len(STYLES)][1]
 
 
 def _folded(title: str) -> str:
@@ -78,11 +92,11 @@ def _draw_cell(axes: Any, cell: Simulation) -> None:
     begin = max(1.0, x[-1] / 1000)  # before that nobody has learned anything
     shown = x >= begin
     lowest, highest = np.inf, 1.0
-    for k, learner in enumerate(cell.learners):
-        colour, dashes = STYLES[k % len(STYLES)]
+    for k, (learner, name) in enumerate(zip(cell.learners, marked_names(cell), strict=True)):
+        colour, dashes = _style(k)
         mean, low, high = (np.maximum(values, 1e-3) for values in cell.curve(learner))
         # later ones thinner and on top, so that curves that coincide both show
-        axes.plot(x, mean, color=colour, linestyle=dashes, linewidth=2.2 - 0.2 * min(k, 5), label=learner, zorder=4 + k)
+        axes.plot(x, mean, color=colour, linestyle=dashes, linewidth=2.2 - 0.2 * min(k, 5), label=name, zorder=4 + k)
         axes.fill_between(x, low, high, color=colour, alpha=0.18, linewidth=0, zorder=2)
         lowest = min(lowest, float(mean[shown].min()))
         highest = max(highest, float(mean.max()))

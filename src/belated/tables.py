@@ -1,10 +1,16 @@
 """Tables for a terminal."""
 
+import re
 from collections.abc import Sequence
 
 from belated.comparison import Comparison
 from belated.intervals import Interval
-from belated.learners import Learner
+from belated.learners import Learner, published
+from belated.learners.published import NOTATION
+from belated.simulation import Simulation
+
+INFORMED = "†"
+"""What marks a learner that was told something about the problem."""
 
 
 def text_table(header: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[bool]) -> str:
@@ -28,23 +34,89 @@ def regret(interval: Interval) -> str:
     return f"{mean:,.{digits}f}" + (f" ± {half:,.{digits}f}" if half == half else "")
 
 
+MANY = 6
+"""More learners than this stand in rows, not in columns."""
+
+
 def comparison_table(comparison: Comparison) -> str:
     """Final regret of every learner in every cell, the smallest mean of a cell marked by a star."""
+    cells = comparison.cells
+    titles = [[cell.environment.title, cell.delays.title] for cell in cells]
+    results = [[*_finals(cell), f"{cell.uniform_regret[:, -1].mean():,.0f} "] for cell in cells]
+    names = [*marked_names(cells[0]), "(uniform play)"]
+    if len(cells[0].learners) <= MANY:
+        rows = [title + result for title, result in zip(titles, results, strict=True)]
+        header = ["environment", "delays", *(f"{name} " for name in names)]
+        table = text_table(header, rows, [False, False, *(True for _ in names)])
+    else:
+        rows = [[name, *(result[k] for result in results)] for k, name in enumerate(names)]
+        header = ["learner", *(f"({number}) " for number in range(1, len(cells) + 1))]
+        table = text_table(header, rows, [False, *(True for _ in cells)])
+        keys = [f"({number}) {'; '.join(title)}" for number, title in enumerate(titles, 1)]
+        table = "\n".join([*keys, "", table])
+    note = informed_note(cells[0])
+    return f"{table}\n{note}" if note else table
+
+
+def _finals(cell: Simulation) -> list[str]:
+    """Each learner's final regret, the smallest marked."""
+    finals = [cell.final(learner) for learner in cell.learners]
+    least = min(float(final.mean) for final in finals)
+    return [regret(final) + ("*" if float(final.mean) == least and len(finals) > 1 else " ") for final in finals]
+
+
+def marked_names(cell: Simulation) -> list[str]:
+    """The learners' names, those of informed ones with a mark."""
+    return [name + (INFORMED if told else "") for name, told in zip(cell.learners, cell.informed, strict=True)]
+
+
+def informed_note(cell: Simulation) -> str:
+    """What the marks mean; nothing where there are none."""
+    told = [f"{name} ({', '.join(what)})" for name, what in zip(cell.learners, cell.informed, strict=True) if what]
+    return f"{INFORMED} told about the problem: {', '.join(told)}" if told else ""
+
+
+CATALOGUE_HEADER = ("learner", "must know", "adversarial bound", "stochastic bound", "endless?", "paper")
+
+
+def catalogue_rows(learners: Sequence[Learner]) -> list[list[str]]:
+    """The catalogue: name, needs, published bounds, whether it is robust to one endless delay, paper."""
     rows = []
-    for cell in comparison.cells:
-        finals = [cell.final(learner) for learner in cell.learners]
-        least = min(float(final.mean) for final in finals)
-        marked = [regret(final) + ("*" if float(final.mean) == least and len(finals) > 1 else " ") for final in finals]
-        uniform = f"{cell.uniform_regret[:, -1].mean():,.0f}"
-        rows.append([cell.environment.title, cell.delays.title, *marked, uniform])
-    header = ["environment", "delays", *(f"{learner} " for learner in comparison.learners), "(uniform play)"]
-    return text_table(header, rows, [False, False, *(True for _ in comparison.learners), True])
+    for learner in learners:
+        known = published.get(learner.name)
+        facts = [known.adversarial, known.stochastic, "yes" if known.endless else "no"] if known else ["–", "–", "–"]
+        rows.append([learner.name, ", ".join(learner.needs) or "nothing", *facts, cited(learner.paper)])
+    return rows
+
+
+def cited(paper: str) -> str:
+    """Authors and year alone: `Masoudian et al. 2024`."""
+    found = re.match(r"(.+?) (\d{4})", paper)
+    if not found:
+        return paper
+    authors, year = found.groups()
+    return f"{authors.split(',')[0]} et al. {year}" if "," in authors else f"{authors} {year}"
 
 
 def learner_table(learners: Sequence[Learner]) -> str:
-    """The catalogue: what each learner is, needs and can be told."""
-    rows = []
-    for learner in learners:
-        settings = ", ".join(f"{each.name}={each.default:g}" for each in learner.parameters) or "–"
-        rows.append([learner.name, learner.summary, settings, ", ".join(learner.needs) or "nothing", learner.paper])
-    return text_table(["learner", "what it is", "parameters", "must know", "paper"], rows, [False] * 5)
+    """The catalogue, with the symbols of its bounds explained under it."""
+    table = text_table(CATALOGUE_HEADER, catalogue_rows(learners), [False] * len(CATALOGUE_HEADER))
+    width = max(map(len, NOTATION))
+    return "\n".join([table, "", *(f"{symbol:<{width}}  {meaning}" for symbol, meaning in NOTATION.items())])
+
+
+def learner_page(learner: Learner) -> str:
+    """One learner: what it is, what it must know, what it can be told, what is published about it."""
+    lines = [f"{learner.name}: {learner.summary}", "", f"paper        {learner.paper}"]
+    lines.append(f"must know    {', '.join(learner.needs) or 'nothing'}")
+    if known := published.get(learner.name):
+        lines.append(f"adversarial  {known.adversarial}")
+        lines.append(f"stochastic   {known.stochastic}")
+        lines.append(f"endless      {'yes' if known.endless else 'no'}: {known.why}")
+    if learner.parameters:
+        rows = []
+        for each in learner.parameters:
+            allowed = " or ".join(each.choices) if each.choices else f"{each.low:g} to {each.high:g}"
+            rows.append([each.name, each.shown(each.default), allowed, each.summary])
+        lines += ["", text_table(["parameter", "default", "allowed", "what it is"], rows, [False] * 4)]
+    return "\n".join(lines)

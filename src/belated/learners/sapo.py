@@ -20,8 +20,8 @@ After each outcome:
   errors hand over. If n = N_i, all is well: p_i halves, N_i doubles.
 - Active arms share the rest of the probability equally.
 
-Regret, published: O(sqrt(KT) log T) and more against any losses, O(sum_i log T / Delta_i + (1/K) sum_i sigma_max
-Delta_i) up to logarithms where they are stochastic; `learners.published` has both. Readings of our own: the width of 1
+Regret, published: O(sqrt(KT) log T) plus that of the learner it hands over to against any losses,
+O(sum_i log T / Delta_i + (1/K) sum_i sigma_max Delta_i) where they are stochastic. Readings of our own: the width of 1
 that caps `wide` in the paper's test is left out there, since weighted_i is not confined to [0, 1], and with the cap
 four arms and more are taken for adversarial within a few rounds; log T stands outside the root; bounds of eliminated
 arms stay as they were; where the only active arm would be eliminated it hands over. Constants 9, 272 and 1280

@@ -1,0 +1,262 @@
+"""What learners must know: asked for live, passed on in simulations, to those that declare it and to nobody else."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from belated import AlreadyObserved, Bandit, Receipt, learners, pages, rounds, simulate, truth
+from belated.cli import main
+from belated.comparison import Plan, compare
+from belated.delays import NEVER, Constant, Delays, Dropout, Outlier, Pareto, Recorded
+from belated.figures import draw_comparison
+from belated.learners.learner import KNOWN, Learner, Parameter
+from belated.replication import Chunk, Player
+from belated.simulation import replay
+from belated.tables import catalogue_rows, comparison_table, learner_page
+from live import informed
+
+NEEDS = {
+    "damped": {"longest_delay"},
+    "exp3_fixed": {"horizon", "longest_delay"},
+    "exp3_delayed": {"delay"},
+    "exp3_dropping": {"horizon", "total_delay"},
+    "elimination": {"horizon"},
+    "patient": {"horizon", "tail_index"},
+    "sapo": {"horizon"},
+}
+
+
+@pytest.mark.parametrize("name", sorted(learners.catalogue))
+def test_needs_are_those_of_the_papers(name: str) -> None:
+    assert set(learners.find(name).needs) == NEEDS.get(name, set())
+    assert set(learners.tune(name).informed) == NEEDS.get(name, set())
+
+
+@pytest.mark.parametrize("name", sorted(set(NEEDS) - {"exp3_delayed"}))
+def test_a_bandit_refuses_and_names_what_is_missing(name: str) -> None:
+    for need in sorted(NEEDS[name]):
+        told = dict(informed(name).values)
+        del told[need]
+        with pytest.raises(ValueError, match=f"'{name}' must know {need}, .*{need}=… is missing"):
+            Bandit(3, name, **told)
+        with pytest.raises(ValueError, match=f"must know {need}"):
+            Bandit(3, name, **{**told, need: KNOWN})
+    assert Bandit(3, informed(name)).decide().round == 1
+
+
+def test_the_delay_of_a_decision() -> None:
+    bandit = Bandit(3, "exp3_delayed", seed=1)
+    for delay, words in [
+        (None, r"must know the delay of each decision when it is made: decide\(delay=…\)"),
+        (-1, "delay is -1; a number of rounds, at least 0"),
+        (math.nan, "delay is nan"),
+        ("7", "delay is '7'"),
+        (True, "delay is True"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            bandit.decide(delay=delay)  # type: ignore[arg-type]
+    assert bandit.rounds == 0
+    assert bandit.decide(delay=3).round == 1
+    assert bandit.decide(delay=math.inf).round == 2
+    plain = Bandit(3, "robust")
+    with pytest.raises(ValueError, match="delay is 3, but learner 'robust' does not ask for the delay"):
+        plain.decide(delay=3)
+    assert plain.rounds == 0
+
+
+def test_optional_knowledge_comes_whole_or_not_at_all() -> None:
+    with pytest.raises(ValueError, match="'exp3_delayed' is told horizon but not total_delay"):
+        learners.tune("exp3_delayed:horizon=100")
+    assert learners.tune("exp3_ix").informed == ()
+    assert learners.tune("exp3_ix:horizon=100").informed == ("horizon",)
+    assert learners.tune("exp3_ix:horizon=known").missing == ("horizon",)
+    with pytest.raises(ValueError, match="'exp3_ix' must know horizon"):
+        Bandit(3, "exp3_ix:horizon=known")
+    with pytest.raises(ValueError, match="horizon is 'soon'; a number from 2 to 1e"):
+        learners.tune("exp3_ix:horizon=soon")
+    with pytest.raises(ValueError, match="delay_constant is 'known'"):
+        learners.tune("robust:delay_constant=known")
+
+
+def test_words_for_choices() -> None:
+    assert learners.tune("bold:base=exp3").label == "bold:base=exp3"
+    assert learners.tune("bold", base="exp3").params.tolist() == [1.0]
+    with pytest.raises(ValueError, match="unknown base 'exp33': allowed is one of exp3, tsallis"):
+        learners.tune("bold:base=exp33")
+    with pytest.raises(ValueError, match="unknown base '1'"):
+        learners.tune("bold:base=1")
+
+
+def test_the_truth() -> None:
+    """An outcome that would come after the last round takes until then."""
+    everything = {"horizon", "longest_delay", "total_delay", "tail_index"}
+    delays = np.array([NEVER, 3, 0, 9, 1, 0])
+    told = truth.tell(everything, Pareto(shape=0.7), 6, [(1, delays[:2]), (3, delays[2:])])
+    assert told == {"horizon": 6.0, "longest_delay": 5.0, "total_delay": 5.0 + 3 + 0 + 2 + 1 + 0, "tail_index": 0.7}
+    assert truth.tell(set(), Pareto(), 6, iter([])) == {}
+    assert truth.tell({"horizon"}, Pareto(), 6, iter([])) == {"horizon": 6.0}
+
+
+@pytest.mark.parametrize(
+    ("law", "index"),
+    [
+        (Constant(3), math.inf),
+        (Pareto(shape=0.3), 0.3),
+        (Outlier(others=Pareto(shape=2.0)), 2.0),
+        (Dropout(0.1), 0.0),
+        (Recorded([1, 2]), None),
+    ],
+)
+def test_tails(law: Delays, index: float | None) -> None:
+    assert law.tail_index == index
+
+
+def test_nobody_knows_the_tail_of_a_list() -> None:
+    with pytest.raises(ValueError, match=r"'patient' must know tail_index, which Recorded\(5 delays\) cannot tell"):
+        simulate("patient", "stochastic:arms=3", Recorded([1, 2, 3, 4, 5]), rounds=5, replications=1)
+    with pytest.raises(ValueError, match="patient:tail_index=… is missing"):
+        replay("patient", np.zeros((2, 2)), [1, 1], [0.1, 0.1])
+    replay("patient:tail_index=0.5", np.zeros((2, 2)), [1, 1], [0.1, 0.1])
+
+
+def test_the_truth_is_that_of_the_replication() -> None:
+    """Two replications of random delays have two longest delays; each learner is told its own."""
+    seen: list[float] = []
+
+    class Spy(Player):
+        def __init__(self, tuned: Any, n_arms: int, rounds: int, keep_trace: bool, told: dict[str, float]) -> None:
+            super().__init__(tuned, n_arms, rounds, keep_trace, told)
+            self.delays: list[int] = []
+            if tuned.learner.name == "damped":
+                seen.append(float(self.params[0]))
+
+        def play(self, chunk: Chunk, horizon: int) -> Any:
+            self.delays += np.minimum(chunk.delays, horizon - np.arange(chunk.first, chunk.first + 500)).tolist()
+            if self.params.size == 3 and len(self.delays) == 1500:
+                assert max(self.delays) == self.params[0]
+            return super().play(chunk, horizon)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("belated.replication.Player", Spy)
+        patch.setattr("belated.replication.CHUNK_ROUNDS", 500)
+        simulate(["robust", "damped"], "stochastic:arms=3", "pareto", rounds=1500, replications=4, workers=1)
+    assert len(set(seen)) == 4
+
+
+def test_only_those_who_ask_are_told() -> None:
+    """A learner with a place for the delay gets it; others keep their state to themselves."""
+    losses, waits = np.full((50, 2), 0.5), [7] * 50
+    chunk = Chunk(1, np.full(50, 0.3), losses, np.array(waits), losses, np.uint64(0))
+    for name in ("exp3_delayed", "exp3_adaptive"):
+        player = Player(learners.tune(name), 2, 50, False, {})
+        player.play(chunk, 50)
+        place = learners.find("exp3_delayed").delay_at
+        assert place is not None
+        assert player.state[place] == (7.0 if name == "exp3_delayed" else 0.0)
+
+
+def test_tables_and_figures_mark_the_informed(tmp_path: Path) -> None:
+    plan = Plan(
+        learners=("robust", "damped", "exp3_delayed"),
+        environments=("stochastic:arms=3",),
+        delays=("constant:delay=2",),
+        rounds=200,
+        replications=2,
+    )
+    result = compare(plan)
+    assert result.cells[0].informed == ((), ("longest_delay",), ("delay",))
+    table = comparison_table(result)
+    assert "damped† " in table
+    assert "robust† " not in table
+    assert "† told about the problem: damped (longest_delay), exp3_delayed (delay)" in table
+    figure = draw_comparison(result)
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == [
+        "robust",
+        "damped†",
+        "exp3_delayed†",
+        "uniform play",
+    ]
+    assert "damped (longest_delay)" in figure.get_supxlabel()
+    many = compare(Plan(**{**plan.__dict__, "learners": tuple(sorted(learners.catalogue))}))
+    lines = comparison_table(many).splitlines()
+    assert lines[0] == "(1) stochastic, 3 arms, gap 0.1; delay 2"
+    assert sum(line.startswith("damped†") for line in lines) == 1
+    assert (
+        main(["compare", "--learners", "damped", "--rounds", "50", "--replications", "2", "--out", str(tmp_path)]) == 0
+    )
+    assert "damped,longest_delay,0," in (tmp_path / "final.csv").read_text()
+
+
+def test_the_catalogue_is_told_about(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["learners", "exp3_delayed"]) == 0
+    out = capsys.readouterr().out
+    for words in ("must know    delay", "threshold", "unknown", "4 e in eta'", "Thune"):
+        assert words in out
+    assert main(["learners", "robst"]) == 2
+    assert "Did you mean 'robust'?" in capsys.readouterr().err
+    for learner in learners.catalogue.values():
+        assert learner.summary in learner_page(learner)
+    stranger = Learner("stranger", "unheard of", "none", size=abs, decide=abs, learn=abs)
+    assert catalogue_rows([stranger]) == [["stranger", "nothing", "–", "–", "–", "none"]]
+
+
+def test_what_was_skipped_is_still_used_by_a_learner_that_keeps_it() -> None:
+    bandit = Bandit(2, "hybrid_skipping", seed=0)
+    decisions = [bandit.decide() for _ in range(60)]
+    assert 0 < bandit.skipped < 60
+    assert bandit.outstanding == 60 - bandit.skipped
+    before = bandit.loss_estimates.sum()
+    again = Bandit.from_bytes(bandit.to_bytes())
+    for each in (bandit, again):
+        counted = each.outstanding
+        assert each.observe(decisions[0], loss=1.0) is Receipt.USED
+        assert each.outstanding == counted  # it was not counted any more
+        assert each.loss_estimates.sum() == before + 1.0 / decisions[0].propensity
+        with pytest.raises(AlreadyObserved):
+            each.observe(decisions[0], loss=1.0)
+        assert each.observe(decisions[-1], loss=0.0) is Receipt.USED
+        assert each.outstanding == counted - 1
+    assert bandit.decide() == again.decide()
+
+
+def test_kept_decisions_leave_memory_when_their_outcomes_come() -> None:
+    """Half way through, what is kept is what was skipped and will come; what never comes is forgotten when skipped."""
+    player = Player(learners.tune("hybrid_skipping"), 3, 10_000, True, {})
+    rng = np.random.default_rng(0)
+    losses = rng.random((10_000, 3))
+    waits = rng.choice([0, 2500, NEVER], 10_000)
+    player.play(Chunk(1, rng.random(10_000), losses, waits, losses, np.uint64(0)), horizon=20_000)
+    skipped = player.finished_trace().skipped
+    skipped = skipped[skipped > 0]
+    kept = [s for s in skipped if waits[s - 1] == 2500 and s + 2500 > 10_000]
+    assert 500 < len(kept) < skipped.size - 1000
+    assert (player.memory["older"] == rounds.KEPT).sum() == len(kept)
+    assert player.memory.size < 3 * (len(kept) + player.clock[rounds.MOST_OUTSTANDING])
+
+
+@pytest.mark.parametrize("name", ["bold", "tsallis_rv"])
+def test_pages_are_as_many_as_decisions_are_outstanding(name: str) -> None:
+    """One more than the most outstanding at once, however many rounds there are; for bold these are the copies."""
+    rng = np.random.default_rng(1)
+    waits = rng.integers(0, 40, 5000)
+    losses = rng.random((5000, 3))
+    player = Player(learners.tune(name), 3, 5000, False, {})
+    player.play(Chunk(1, rng.random(5000), losses, waits, losses, np.uint64(0)), 5000)
+    head = learners.find(name).pages
+    assert head is not None
+    assert player.state[head.at + pages.MADE] == player.clock[rounds.MOST_OUTSTANDING] + 1
+    assert player.state[head.at + pages.USED] == player.clock[rounds.OUTSTANDING]
+    assert player.learner.page_count(player.state) < 4 * player.clock[rounds.MOST_OUTSTANDING]
+
+
+def test_a_parameter_tells_about_itself() -> None:
+    needed = Parameter("horizon", KNOWN, 1.0, 9.0, "T")
+    assert needed.is_knowledge
+    assert needed.check("known") == KNOWN
+    assert needed.shown(KNOWN) == "known"
+    assert Parameter("x", 1.5, 0.0, 2.0, "a number").shown(1.5) == "1.5"
+    with pytest.raises(ValueError, match="robust has no pages"):
+        learners.find("robust").with_more_pages(np.zeros(3))
