@@ -22,17 +22,7 @@ SMALL = ["--rounds", "2e3", "--replications", "3"]
 def test_learners_lists_the_catalogue(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["learners"]) == 0
     out = capsys.readouterr().out
-    for name in (
-        "robust",
-        "ucb",
-        "tsallis",
-        "exp3",
-        "uniform",
-        "longest_delay",
-        "horizon, tail_index",
-        "nothing",
-        "min over sets S",
-    ):
+    for name in (*catalogue, "longest_delay", "horizon, tail_index", "nothing", "min over sets S"):
         assert name in out
 
 

@@ -227,12 +227,12 @@ def test_kept_decisions_leave_memory_when_their_outcomes_come() -> None:
     player = Player(learners.tune("hybrid_skipping"), 3, 10_000, True, {})
     rng = np.random.default_rng(0)
     losses = rng.random((10_000, 3))
-    waits = rng.choice([0, 2500, NEVER], 10_000)
+    waits = rng.choice([0, 6000, NEVER], 10_000)
     player.play(Chunk(1, rng.random(10_000), losses, waits, losses, np.uint64(0)), horizon=20_000)
     skipped = player.finished_trace().skipped
     skipped = skipped[skipped > 0]
-    kept = [s for s in skipped if waits[s - 1] == 2500 and s + 2500 > 10_000]
-    assert 500 < len(kept) < skipped.size - 1000
+    kept = [s for s in skipped if waits[s - 1] == 6000 and s + 6000 > 10_000]
+    assert 300 < len(kept) < skipped.size - 1000
     assert (player.memory["older"] == rounds.KEPT).sum() == len(kept)
     assert player.memory.size < 3 * (len(kept) + player.clock[rounds.MOST_OUTSTANDING])
 
