@@ -1,9 +1,11 @@
-"""A complete learner to copy: play the arm with the smallest mean loss so far, and any arm with a small probability.
+"""A complete learner to copy: the smaller the mean loss of an arm so far, the likelier it is played.
 
-    p_i = exploration / K + (1 - exploration) [i = argmin of mean observed loss]
+    p_i proportional to exp(-mean observed loss_i / temperature)
 
-Paper: none; this is epsilon-greedy on what has arrived. `python examples/skeleton_learner.py` plays it.
+Paper: none; this is Boltzmann exploration on what has arrived. `python examples/skeleton_learner.py` plays it.
 """
+
+import math
 
 from belated.kernels import Vector, kernel
 from belated.layout import Layout
@@ -15,21 +17,19 @@ OBSERVED = 1  # how many
 FIELDS = 2
 
 # The parameters, in the order of the table below.
-EXPLORATION = 0
+TEMPERATURE = 0
 
 
 @kernel
 def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
     """Open a round: write the distribution into p; the number returned is handed back with the outcome."""
-    best = 0
-    least = 2.0
+    total = 0.0
     for i in range(p.size):
-        p[i] = params[EXPLORATION] / p.size
         mean = state[FIELDS * i + LOSSES] / max(state[FIELDS * i + OBSERVED], 1.0)
-        if mean < least:
-            best = i
-            least = mean
-    p[best] += 1.0 - params[EXPLORATION]
+        p[i] = math.exp(-mean / params[TEMPERATURE])
+        total += p[i]
+    for i in range(p.size):
+        p[i] /= total
     return 0.0
 
 
@@ -47,21 +47,21 @@ def size(n_arms: int) -> int:
 
 LEARNER = Learner(
     name="skeleton",
-    summary="the best mean so far, with a share of exploration",
-    paper="none: epsilon-greedy",
+    summary="the smaller the mean loss so far, the likelier",
+    paper="none: Boltzmann exploration",
     size=size,
     losses_at=Layout(first=LOSSES, step=FIELDS),
     decide=decide,
     learn=learn,
     # patience=patience, with patience(state, params) -> rounds, for a learner that gives up on outcomes
-    parameters=(Parameter("exploration", 0.05, 0.0, 1.0, "the share of decisions drawn uniformly"),),
+    parameters=(Parameter("temperature", 0.05, 0.01, 1e6, "how little a difference of means matters"),),
 )
 
 
 if __name__ == "__main__":  # not to be copied into the package
     from belated import Bandit, simulate
 
-    bandit = Bandit(["blue", "green"], LEARNER, seed=1, exploration=0.1)
+    bandit = Bandit(["blue", "green"], LEARNER, seed=1, temperature=0.1)
     bandit.observe(bandit.decide(), reward=1.0)
     print(bandit)
     result = simulate(

@@ -13,9 +13,11 @@ import pytest
 
 import belated
 from belated import learners
+from belated.cli import main
 from belated.comparison import Plan
 from belated.delays import Delays
 from belated.environments import Environment
+from belated.learners.published import NOTATION
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -55,14 +57,35 @@ def test_examples_run(example: Path) -> None:
 
 
 def test_every_learner_and_every_word_is_documented() -> None:
-    mathematics = (ROOT / "docs" / "math.md").read_text()
+    page = (ROOT / "docs" / "learners.md").read_text()
     concepts = (ROOT / "docs" / "concepts.md").read_text()
     for name in learners.catalogue:
-        assert f"## `{name}`" in mathematics
+        assert f"## `{name}`\n" in page
     for name, member in {**Environment.members, **Delays.members}.items():
         if not member.__module__.startswith("belated."):
             continue  # made by another test
         assert f"`{name}" in concepts or f"{name.capitalize()}(" in concepts, name
+
+
+def test_the_table_of_learners_is_that_of_the_catalogue(capsys: pytest.CaptureFixture[str]) -> None:
+    """`belated learners --markdown` prints what the page must have."""
+    assert main(["learners", "--markdown"]) == 0
+    page = (ROOT / "docs" / "learners.md").read_text()
+    assert capsys.readouterr().out.strip() in page
+    for symbol, meaning in NOTATION.items():
+        assert f"| {symbol} | {meaning.replace('|', chr(92) + '|')} |" in page
+
+
+def test_every_learner_says_what_it_is() -> None:
+    """Its docstring has the paper's year and formulas, and says which constants are recalled."""
+    for name, learner in learners.catalogue.items():
+        module = importlib.import_module(f"belated.learners.{name}")
+        text = module.__doc__ or ""
+        year = re.search(r"\d{4}", learner.paper)
+        assert year is None or year.group() in text, name
+        assert "=" in text or "proportional" in text or "play the arm" in text, name
+        recalled = [each for each in learner.parameters if each.summary.endswith("; recalled")]
+        assert not recalled or "recalled" in text, name
 
 
 def test_links_lead_somewhere() -> None:

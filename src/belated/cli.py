@@ -32,6 +32,7 @@ def parser() -> argparse.ArgumentParser:
 
     catalogue = commands.add_parser("learners", help="list the learners: what each must know, what is proved of it")
     catalogue.add_argument("name", nargs="?", help="one of them: all about it, its parameters above all")
+    catalogue.add_argument("--markdown", action="store_true", help="the table as docs/learners.md has it")
 
     compare = commands.add_parser(
         "compare",
@@ -90,9 +91,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _learners(options: argparse.Namespace) -> int:
     from belated.learners import catalogue, find
-    from belated.tables import learner_page, learner_table
+    from belated.tables import CATALOGUE_HEADER, catalogue_rows, learner_page, learner_table, markdown_table
 
-    if options.name is None:
+    if options.markdown:
+        rows = [[f"[`{name}`](#{name})", *rest] for name, *rest in catalogue_rows(list(catalogue.values()))]
+        print(markdown_table(CATALOGUE_HEADER, rows))
+    elif options.name is None:
         print(learner_table(list(catalogue.values())))
         print("\n`belated learners NAME` tells all about one, its parameters above all")
     else:

@@ -67,14 +67,22 @@ def draw_comparison(comparison: Comparison) -> Any:
         for row, environment in enumerate(comparison.plan.environments):
             axes[row, 0].set_ylabel(f"{_folded(environment.title)}\n\nregret")
         handles, labels = axes[0, 0].get_legend_handles_labels()
-        entry = 0.65 + 0.072 * max(map(len, labels))  # inches, about
-        fitting = max(1, min(len(labels), int(figure.get_figwidth() / entry)))
-        figure.legend(handles, labels, loc="outside upper center", ncols=fitting, handlelength=3.2)
+        columns = _legend_columns(labels, figure.get_figwidth())
+        figure.legend(handles, labels, loc="outside upper center", ncols=columns, handlelength=3.2)
         note = textwrap.fill(informed_note(comparison.cells[0]), int(18 * figure.get_figwidth()))
         if note:
             figure.supxlabel(note, x=0.01, ha="left", fontsize=7.5, color="#5A5A5A")
-        figure.set_figheight(figure.get_figheight() + 0.2 * (len(labels) // fitting) + 0.14 * note.count("\n"))
+        figure.set_figheight(figure.get_figheight() + 0.2 * (-(-len(labels) // columns) - 1) + 0.14 * note.count("\n"))
     return figure
+
+
+def _legend_columns(labels: list[str], width: float) -> int:
+    """One row if all labels fit into so many inches, else as many columns as do, all rows about as long."""
+    inches = [0.65 + 0.072 * len(label) for label in labels]
+    if sum(inches) <= width:
+        return len(labels)
+    fitting = max(1, int(width / max(inches)))
+    return -(-len(labels) // -(-len(labels) // fitting))
 
 
 def _style(number: int) -> Any:

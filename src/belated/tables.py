@@ -98,6 +98,12 @@ def cited(paper: str) -> str:
     return f"{authors.split(',')[0]} et al. {year}" if "," in authors else f"{authors} {year}"
 
 
+def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """For pages; bars within cells are escaped."""
+    cells = [header, ["---"] * len(header), *rows]
+    return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in cells)
+
+
 def learner_table(learners: Sequence[Learner]) -> str:
     """The catalogue, with the symbols of its bounds explained under it."""
     table = text_table(CATALOGUE_HEADER, catalogue_rows(learners), [False] * len(CATALOGUE_HEADER))
