@@ -67,6 +67,23 @@ def play(state: Vector, arm: int, exploration: float, p: Vector) -> None:
 
 
 @kernel(inline=True)
+def play_best(state: Vector, moving: bool, exploration: float, p: Vector) -> None:
+    """Decide for the arm with the smallest mean, or moving average in ARM_OWN, but for a share of exploration.
+
+    Arms without any outcome come first.
+    """
+    best = unobserved(state, p.size)
+    if best < 0:
+        least = math.inf
+        for i in range(p.size):
+            value = state[at(i) + ARM_OWN] if moving else mean(state, i)
+            if value < least:
+                best = i
+                least = value
+    play(state, best, exploration, p)
+
+
+@kernel(inline=True)
 def most_promising(state: Vector, factor: float, arms: int) -> int:
     """The arm with the largest mean reward + sqrt(factor / n_i), each being observed: the index of UCB1."""
     chosen = 0

@@ -6,8 +6,6 @@ Arms without any outcome come first, the one with the fewest decisions before th
 regret grows by exploration (mean gap) a round, for ever.
 """
 
-import math
-
 from belated.kernels import Vector, kernel
 from belated.learners import counts
 from belated.learners.learner import Learner, Parameter
@@ -17,15 +15,7 @@ EXPLORATION = 0
 
 @kernel
 def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
-    best = counts.unobserved(state, p.size)
-    if best < 0:
-        least = math.inf
-        for i in range(p.size):
-            mean = counts.mean(state, i)
-            if mean < least:
-                best = i
-                least = mean
-    counts.play(state, best, params[EXPLORATION], p)
+    counts.play_best(state, False, params[EXPLORATION], p)
     return 0.0
 
 

@@ -7,8 +7,6 @@ Arms without any outcome come first, the one with the fewest decisions before th
 over all time would be slow to see, and never settles.
 """
 
-import math
-
 from belated.kernels import Vector, kernel
 from belated.learners import counts
 from belated.learners.learner import Learner, Parameter
@@ -21,15 +19,7 @@ EXPLORATION = 1
 
 @kernel
 def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
-    best = counts.unobserved(state, p.size)
-    if best < 0:
-        least = math.inf
-        for i in range(p.size):
-            average = state[counts.at(i) + AVERAGE]
-            if average < least:
-                best = i
-                least = average
-    counts.play(state, best, params[EXPLORATION], p)
+    counts.play_best(state, True, params[EXPLORATION], p)
     return 0.0
 
 
