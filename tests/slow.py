@@ -298,8 +298,8 @@ def sapo(
             ucb[i], lcb[i] = min(ucb[i], mean[i] + width[i]), max(lcb[i], mean[i] - width[i])
             ucb_bar[i], lcb_bar[i] = min(ucb_bar[i], mean_bar[i] + width_bar), max(lcb_bar[i], mean_bar[i] - width_bar)
         best = min(ucb + ucb_bar)
-        # (b) The test, without the cap on the width: a weighted mean may lie far above 1.
-        if any(mean_bar[i] < lcb[i] - wide or mean_bar[i] > ucb[i] + wide for i in active):
+        # (b) The test, once the width needs no cap: before that a weighted mean may lie far above 1.
+        if wide <= 1 and any(mean_bar[i] < lcb[i] - wide or mean_bar[i] > ucb[i] + wide for i in active):
             return True
         regret = sum(losses[r - 1][run.arms[r - 1]] - best for r in processed)
         if regret > regret_constant * math.sqrt(k * horizon) * log_t + 10 * sigma_max * math.log(k):

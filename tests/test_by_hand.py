@@ -145,7 +145,8 @@ def elimination(h: History, t: int) -> Floats:
     arm = -1
     for u in range(1, t + 1):
         losses, observed, _ = h.means(u)
-        means, radius = losses / np.maximum(observed, 1), np.sqrt(0.1 * math.log(HORIZON) / np.maximum(observed, 1))
+        means = losses / np.maximum(observed, 1)
+        radius = np.array([math.sqrt(0.1 * math.log(HORIZON) / n) if n else math.inf for n in observed])
         lowest = min(means[i] + radius[i] for i in active)
         active = [i for i in active if means[i] - radius[i] <= lowest]
         arm = next(i % ARMS for i in range(arm + 1, arm + 1 + ARMS) if i % ARMS in active)

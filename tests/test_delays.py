@@ -1,11 +1,20 @@
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 
+from belated import environments, simulate
 from belated.delays import (
     NEVER,
+    Batches,
+    Burst,
+    ByArm,
+    ByLoss,
     Constant,
     Delays,
     Dropout,
+    Empirical,
     Geometric,
     NoDelay,
     Outlier,
@@ -101,3 +110,114 @@ def test_recorded() -> None:
 def test_bad_input(words: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Delays.find(words)
+
+
+def test_burst() -> None:
+    delays = sample(Burst(count=10, delay=500, others=3))
+    assert (delays[:10] == 500).all()
+    assert (delays[10:] == 3).all()
+    assert Burst(others=Pareto(shape=0.5)).tail_index == 0.5
+
+
+def test_batches_are_released_together() -> None:
+    """Every outcome comes at the end of a multiple of `every`, the next one after its decision."""
+    delays = sample(Batches(7))
+    due = ROUNDS + delays
+    assert (due % 7 == 0).all()
+    assert delays.min() == 0
+    assert delays.max() == 6
+
+
+def test_empirical_delays_are_drawn_from_a_file(tmp_path: Path) -> None:
+    """Each line as likely as the others: a quarter within five standard errors, 0.007."""
+    file = tmp_path / "delays.txt"
+    file.write_text("# days until conversion\n3\n0\nnever\n12.0\n")
+    law = Delays.find(f"empirical:file={file}")
+    values, counts = np.unique(sample(law), return_counts=True)
+    assert values.tolist() == [0, 3, 12, NEVER]
+    np.testing.assert_allclose(counts / N, 0.25, atol=0.007)
+    assert law.tail_index == 0.0
+    assert Empirical([1, 2]).tail_index == np.inf
+    file.write_text("3\nsoon\n")
+    with pytest.raises(ValueError, match="line 2: 'soon' is not a delay"):
+        Empirical(file)
+    file.write_text("# nothing\n")
+    with pytest.raises(ValueError, match="holds no delays"):
+        Empirical(file)
+    with pytest.raises(OSError, match="missing"):
+        Empirical(tmp_path / "missing.txt")
+
+
+def arrivals(delays: Delays, losses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """By how much each loss estimate of uniform play grew in each round, and the arms played."""
+    result = simulate(
+        "uniform",
+        environments.Recorded(losses),
+        delays,
+        rounds=len(losses),
+        replications=1,
+        keep_trace=True,
+        seed=3,
+    )
+    trace = result.traces[0][0]
+    return np.diff(np.vstack([np.zeros(losses.shape[1]), trace.loss_estimates]), axis=0), trace.arms
+
+
+def test_delays_by_arm_and_by_loss() -> None:
+    """Every outcome arrives when the law of its arm, or of its loss, says: recomputed from the trace."""
+    rng = np.random.default_rng(0)
+    losses = rng.random((300, 3)) * 0.5 + np.where(rng.random((300, 3)) < 0.5, 0.0, 0.5)
+    for law in (ByArm([2, 5]), ByLoss(good=1, bad=4)):
+        grown, arms = arrivals(law, losses)
+        expected = np.zeros((300, 3))
+        for s, arm in enumerate(arms):
+            loss = losses[s, arm]
+            delay = (2, 5, 5)[arm] if isinstance(law, ByArm) else (4 if loss >= 0.5 else 1)
+            if s + delay < 300:
+                expected[s + delay, arm] += 3.0 * loss
+        np.testing.assert_allclose(grown, expected, atol=1e-9)
+
+
+def test_bad_news_of_coins_travels_slowly() -> None:
+    """Coins are looked at before their delay is known: where bad news never comes, nothing is held against an arm, and
+    about as many decisions are outstanding as coins came up 1: 250 of 500 of uniform play, five standard errors 56.
+    """
+    problem: Any = ("stochastic:arms=2,gap=0.1", ByLoss(good=0, bad=NEVER))
+    result = simulate("uniform", *problem, rounds=500, replications=4, keep_trace=True)
+    for trace in result.traces[0]:
+        assert (trace.loss_estimates == 0.0).all()
+        assert trace.outstanding[-1] == pytest.approx(250, abs=56)
+
+
+def test_dependent_delays_by_words_and_their_truth() -> None:
+    law = Delays.find("byarm:laws=[0,30]")
+    assert law == ByArm([0, 30])
+    assert ByArm([Pareto(shape=0.5), 3]).tail_index == 0.5
+    assert ByLoss(good=0, bad=Recorded([1, 2])).longest == 2
+    with pytest.raises(ValueError, match=r"must know the delay of a decision before it is made.*depends on the arm"):
+        simulate("exp3_delayed", "stochastic:arms=3", law, rounds=50, replications=1)
+    told = simulate("damped", "stochastic:arms=3", law, rounds=50, replications=1, keep_trace=True)
+    by_hand = simulate("damped:longest_delay=30", "stochastic:arms=3", law, rounds=50, replications=1, keep_trace=True)
+    np.testing.assert_array_equal(told.traces[0][0].distributions, by_hand.traces[0][0].distributions)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("burst:count=-1", "count is -1"),
+        ("batches:every=0", "every is 0"),
+        ("byarm:laws=3", "laws is 3; a list"),
+        ("byarm:laws=[0,later]", "laws is"),
+        ("byloss:bad=-1", "delay is -1"),
+    ],
+)
+def test_bad_new_laws(words: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Delays.find(words)
+
+
+def test_laws_that_depend_twice_are_refused() -> None:
+    with pytest.raises(ValueError, match="depends on the arm itself"):
+        ByLoss(bad=ByArm([1, 2]))
+    with pytest.raises(ValueError, match="depends on the loss itself"):
+        ByArm([ByLoss()])

@@ -54,6 +54,8 @@ def test_the_delay_of_a_decision() -> None:
         (-1, "delay is -1; a number of rounds, at least 0"),
         (math.nan, "delay is nan"),
         ("7", "delay is '7'"),
+        (10**400, "delay is 1000"),
+        (np.complex128(1), "delay is np.complex"),
         (True, "delay is True"),
     ]:
         with pytest.raises(ValueError, match=words):
@@ -70,7 +72,9 @@ def test_the_delay_of_a_decision() -> None:
 def test_optional_knowledge_comes_whole_or_not_at_all() -> None:
     with pytest.raises(ValueError, match="'exp3_delayed' is told horizon but not total_delay"):
         learners.tune("exp3_delayed:horizon=100")
-    assert learners.tune("exp3_ix").informed == ()
+    with pytest.raises(ValueError, match=r"threshold is 3.0, but doubling has thresholds of its own"):
+        learners.tune("exp3_delayed:threshold=3")
+    assert learners.tune("exp3_ix").informed == learners.tune("exp3_ix:horizon=unknown").informed == ()
     assert learners.tune("exp3_ix:horizon=100").informed == ("horizon",)
     assert learners.tune("exp3_ix:horizon=known").missing == ("horizon",)
     with pytest.raises(ValueError, match="'exp3_ix' must know horizon"):

@@ -8,16 +8,20 @@ import belated
 PACKAGE = Path(belated.__file__).parent
 
 LAYERS = [
-    ["errors", "specs", "kernels", "layout", "intervals", "progress"],
+    ["errors", "specs", "kernels", "layout", "intervals", "progress", "engine", "bounds", "frames"],
     ["simplex", "pages", "chance", "families"],
-    ["rounds", "coins", "environments", "labels"],
-    ["learners", "calendar", "snapshot", "delays", "decisions"],
-    ["loop", "truth"],
+    ["rounds", "coins", "labels"],
+    ["learners", "environments", "calendar", "snapshot", "decisions"],
+    ["delays", "loop"],
+    ["truth", "suite"],
     ["bandit", "replication"],
     ["simulation"],
-    ["comparison"],
+    ["comparison", "league"],
+    ["standings"],
     ["tables"],
     ["figures"],
+    ["runs"],
+    ["report"],
     ["cli"],
 ]
 HEIGHT = {name: height for height, names in enumerate(LAYERS) for name in names}

@@ -111,7 +111,7 @@ class Bandit:
                 self._draws = self._generator.random(_DRAWS).tolist()
                 self._draws.reverse()
             draw = self._draws.pop()
-        elif isinstance(draw, str) or not 0.0 <= draw < 1.0:
+        elif not isinstance(draw, int | float | np.number) or not 0.0 <= draw < 1.0:
             raise ValueError(f"draw is {draw!r}; a number of at least 0 and below 1 is needed")
         if self._busy:
             self._recover()
@@ -203,10 +203,10 @@ class Bandit:
         observed: set[int] = set()
         if self._news_slot >= 0:
             number = int(self._memory[self._news_slot]["round"])
-            if waiting.get(number) == self._news_slot:
+            if number <= self._round and waiting.get(number) == self._news_slot:
                 del waiting[number]  # still to be learned from
-            else:
-                observed.add(number)  # learned from already
+            else:  # learned from already; a decision that nobody has been told of may have its slot
+                observed.add(number)
                 self._news_slot = -1
         learning = int(self._memory[self._news_slot]["round"]) if self._news_slot >= 0 else 0
         for number in self._slots.keys() - waiting.keys() - {learning, *observed}:

@@ -23,6 +23,15 @@ beside it come first.
 """
 
 
+LEAGUE_HELP = """\
+Play every learner on every cell of the suite. Results are kept in the folder as they come: stop it, start it again with
+the same folder, and it goes on. Prints the ranking by the geometric mean of the ratios to the best uninformed learner
+of each cell (regret below a tenth of sqrt(KT) counts as that: below it all are as good), writes tables and a heat map.
+
+cells          stochastic-k10/pareto    constrained-k10/*    resonant-k2/1000 …
+"""
+
+
 def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(
         prog="belated", description="Decisions whose outcomes come late, out of order, or never."
@@ -51,7 +60,50 @@ def parser() -> argparse.ArgumentParser:
     compare.add_argument(
         "--out", type=Path, default=Path("results/compare"), metavar="DIR", help="default: %(default)s"
     )
+    _add_league(commands)
     return top
+
+
+def _add_league(commands: Any) -> None:
+    league = commands.add_parser(
+        "league",
+        help="all learners on the suite: a ranking, a table, a heat map; goes on where it was stopped",
+        description=LEAGUE_HELP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    league.add_argument("--suite", choices=("full", "quick"), default="full", help="default: %(default)s")
+    league.add_argument("--learners", nargs="+", metavar="LEARNER", help="default: the catalogue")
+    _add_run(league, "results/league")
+
+    sweep = commands.add_parser(
+        "sweep",
+        help="one parameter of a learner over values, on cells of the suite",
+        description="Play a learner with one parameter at several values on cells of the suite: a league of its own.",
+    )
+    sweep.add_argument("learner", help="its name, with other parameters if need be: robust, ucb, bold:base=exp3")
+    sweep.add_argument("parameter", help="delay_constant, exploration, …; `belated learners NAME` lists them")
+    sweep.add_argument("values", nargs="+", help="49 1 0.1 0.01")
+    _add_run(sweep, "results/sweep")
+
+    report = commands.add_parser(
+        "report", help="one self-contained HTML page of a league that was played, and its figures as SVG and PDF"
+    )
+    report.add_argument("folder", nargs="?", type=Path, default=Path("results/league"), help="default: %(default)s")
+
+    worker = commands.add_parser("worker", help="join a cluster: work for the Dask scheduler at this address")
+    worker.add_argument("address", help="tcp://HOST:8786")
+    worker.add_argument("--threads", type=_whole, metavar="N", help="default: all cores")
+
+
+def _add_run(command: argparse.ArgumentParser, folder: str) -> None:
+    """What every run on the suite takes."""
+    command.add_argument("--cells", nargs="+", metavar="CELL", help="ids, or beginnings such as 'resonant-*'")
+    command.add_argument("--rounds", type=_whole, metavar="N", help="default: 100,000 (quick: 20,000)")
+    command.add_argument("--replications", type=_whole, metavar="N", default=20, help="default: %(default)s")
+    command.add_argument("--seed", type=_whole, metavar="N", default=0)
+    command.add_argument("--workers", type=_whole, metavar="N", help="threads; all cores by default")
+    command.add_argument("--cluster", metavar="ADDRESS", help="of a Dask scheduler, tcp://HOST:8786, to do the work")
+    command.add_argument("--out", type=Path, default=Path(folder), metavar="DIR", help="default: %(default)s")
 
 
 def _whole(text: str) -> int:
@@ -130,7 +182,40 @@ def _compare(options: argparse.Namespace) -> int:
     return 0
 
 
-_COMMANDS = {"learners": _learners, "compare": _compare}
+def _league(options: argparse.Namespace) -> int:
+    from belated import runs
+
+    return runs.league(options, print)
+
+
+def _sweep(options: argparse.Namespace) -> int:
+    from belated import runs
+
+    return runs.sweep(options, print)
+
+
+def _report(options: argparse.Namespace) -> int:
+    from belated import report
+
+    print(f"written: {report.write(options.folder)}")
+    return 0
+
+
+def _worker(options: argparse.Namespace) -> int:
+    from belated import engine
+
+    engine.work_for(options.address, options.threads)
+    return 0
+
+
+_COMMANDS = {
+    "learners": _learners,
+    "compare": _compare,
+    "league": _league,
+    "sweep": _sweep,
+    "report": _report,
+    "worker": _worker,
+}
 
 if __name__ == "__main__":
     sys.exit(main())

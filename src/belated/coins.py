@@ -5,6 +5,8 @@ and arm name. So a simulation pays for the arm that was played only, however
 many there are, and all learners of a replication meet the same losses.
 """
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,6 +25,12 @@ def flip(key: np.uint64, number: int, arm: int, mean: float) -> float:
 
 def new_key(rng: np.random.Generator) -> np.uint64:
     return rng.integers(0, 2**64, dtype=np.uint64)
+
+
+def key_of_stream(rng: np.random.Generator) -> np.uint64:
+    """A key that belongs to a stream of random numbers and leaves it untouched: the same whenever it is asked for."""
+    seeds: Any = rng.bit_generator.seed_seq
+    return np.uint64(seeds.generate_state(1, np.uint64)[0])
 
 
 def flip_all(key: np.uint64, rounds: NDArray[np.int64], means: NDArray[np.float64]) -> NDArray[np.float64]:

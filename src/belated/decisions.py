@@ -51,5 +51,6 @@ def check_delay(delay: Any, learner: str, asked_for: bool) -> None:
         raise ValueError(f"delay is {delay!r}, but learner {learner!r} does not ask for the delay of a decision")
     if delay is None:
         raise ValueError(f"learner {learner!r} must know the delay of each decision when it is made: decide(delay=…)")
-    if isinstance(delay, bool) or not isinstance(delay, int | float | np.number) or not delay >= 0:
+    is_number = isinstance(delay, int | float | np.integer | np.floating) and not isinstance(delay, bool)
+    if not is_number or not (0 <= delay <= 2**63 or delay == math.inf):
         raise ValueError(f"delay is {delay!r}; a number of rounds, at least 0, is needed (inf: it never comes)")

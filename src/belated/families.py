@@ -17,7 +17,7 @@ class Family:
         super().__init_subclass__(**rest)
         if "kind" in cls.__dict__:
             cls.members = {}
-        else:
+        elif not cls.__name__.startswith("_"):
             cls.members[cls.__name__.lower()] = cls
 
     @property

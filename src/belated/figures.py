@@ -1,14 +1,19 @@
 """Figures for papers: matplotlib, bands for uncertainty, colours and dashes that everybody can tell apart."""
 
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from belated.comparison import Comparison
+from belated.league import League
+from belated.replication import Trace
 from belated.simulation import Simulation
-from belated.tables import informed_note, marked_names
+from belated.standings import ratios
+from belated.suite import Cell
+from belated.tables import INFORMED, informed_note, marked_names
 
 # Okabe & Ito's colours: distinct with every common kind of colour blindness; each with a dash pattern of its own.
 STYLES = [
@@ -95,16 +100,19 @@ def _folded(title: str) -> str:
     return title.replace(", ", ",\n", 1)
 
 
-def _draw_cell(axes: Any, cell: Simulation) -> None:
+def _draw_cell(axes: Any, cell: Simulation, only: Sequence[str] | None = None) -> None:
     x = cell.checkpoints
     begin = max(1.0, x[-1] / 1000)  # before that nobody has learned anything
     shown = x >= begin
     lowest, highest = np.inf, 1.0
-    for k, (learner, name) in enumerate(zip(cell.learners, marked_names(cell), strict=True)):
+    names = dict(zip(cell.learners, marked_names(cell), strict=True))
+    for k, learner in enumerate(only if only is not None else cell.learners):
         colour, dashes = _style(k)
         mean, low, high = (np.maximum(values, 1e-3) for values in cell.curve(learner))
         # later ones thinner and on top, so that curves that coincide both show
-        axes.plot(x, mean, color=colour, linestyle=dashes, linewidth=2.2 - 0.2 * min(k, 5), label=name, zorder=4 + k)
+        axes.plot(
+            x, mean, color=colour, linestyle=dashes, linewidth=2.2 - 0.2 * min(k, 5), label=names[learner], zorder=4 + k
+        )
         axes.fill_between(x, low, high, color=colour, alpha=0.18, linewidth=0, zorder=2)
         lowest = min(lowest, float(mean[shown].min()))
         highest = max(highest, float(mean.max()))
@@ -118,12 +126,87 @@ def _draw_cell(axes: Any, cell: Simulation) -> None:
     axes.tick_params(which="minor", length=0)
 
 
-def save(figure: Any, path: Path) -> list[Path]:
-    """Write a figure as PNG and SVG: the files written."""
+def draw_heat_map(league: League, order: Sequence[str]) -> Any:
+    """The ratio of each learner to the best uninformed one, cell by cell, on a logarithmic scale, the best on top."""
     plt = _pyplot()
-    written = [path.with_suffix(".png"), path.with_suffix(".svg")]
+    table = ratios(league)
+    labels = league.settings.labels
+    rows = np.array([table[labels.index(name)] for name in order])
+    informed = [bool(league.settings.learners[labels.index(name)].informed) for name in order]
     with plt.rc_context(SETTINGS):
-        figure.savefig(written[0], dpi=200)
-        figure.savefig(written[1], metadata={"Date": None})
+        size = (2.6 + 0.34 * len(league.cells), 1.9 + 0.21 * len(order))
+        figure, axes = plt.subplots(figsize=size, layout="constrained")
+        limit = max(10.0, float(np.nanquantile(rows, 0.97)))
+        shown = np.log10(np.clip(rows, 1.0, limit))
+        colours = plt.get_cmap("cividis_r").copy()
+        colours.set_bad("#FFFFFF")
+        image = axes.imshow(shown, cmap=colours, vmin=0.0, vmax=np.log10(limit), aspect="auto")
+        for (i, k), value in np.ndenumerate(rows):
+            text = "–" if np.isnan(value) else f"{value:.1f}" if value < 9.95 else f"{value:.0f}"
+            dark = not np.isnan(value) and shown[i, k] > 0.55 * np.log10(limit)
+            axes.text(k, i, text, ha="center", va="center", fontsize=6, color="#FFFFFF" if dark else "#222222")
+        axes.set_xticks(range(len(league.cells)), [cell.id for cell in league.cells], rotation=90, fontsize=7)
+        axes.xaxis.tick_top()
+        axes.set_yticks(range(len(order)), [n + (INFORMED if i else "") for n, i in zip(order, informed, strict=True)])
+        axes.tick_params(length=0)
+        axes.spines[:].set_visible(False)
+        bar = figure.colorbar(image, ax=axes, shrink=0.6, pad=0.01, aspect=30)
+        ticks = [value for value in (1, 2, 5, 10, 20, 50, 100, 200, 500) if value <= limit]
+        bar.set_ticks(np.log10(ticks), labels=[str(value) for value in ticks])
+        bar.set_label("regret / that of the best uninformed learner")
+    return figure
+
+
+def draw_curves(cell: Cell, result: Simulation, order: Sequence[str]) -> Any:
+    """Regret against rounds in one cell, with bands, for these learners; uniform play and the theory's scale."""
+    plt = _pyplot()
+    with plt.rc_context(SETTINGS):
+        figure, axes = plt.subplots(figsize=(5.0, 3.6), layout="constrained")
+        _draw_cell(axes, result, [name for name in order if name in result.learners])
+        axes.axhline(cell.theory, color="#8A8A8A", linewidth=0.9, linestyle=(0, (1, 2)), zorder=1, label="√(KT) + Φ")
+        axes.set_ylim(top=max(axes.get_ylim()[1], 1.3 * cell.theory))
+        axes.set_xlabel("round")
+        axes.set_ylabel("regret")
+        axes.set_title(_folded(cell.title), pad=8)
+        handles, labels = axes.get_legend_handles_labels()
+        columns = _legend_columns(labels, figure.get_figwidth())
+        figure.legend(handles, labels, loc="outside lower center", ncols=columns, fontsize=7, handlelength=2.6)
+        figure.set_figheight(figure.get_figheight() + 0.16 * -(-len(labels) // columns))
+    return figure
+
+
+def draw_trace(trace: Trace, title: str) -> Any:
+    """One run: how many decisions are outstanding, how long the learner waits, how many it has given up on."""
+    plt = _pyplot()
+    rounds = np.arange(1, trace.arms.size + 1)
+    with plt.rc_context(SETTINGS):
+        figure, (upper, lower) = plt.subplots(2, 1, figsize=(6.4, 4.2), sharex=True, layout="constrained")
+        upper.plot(rounds, trace.outstanding, color=STYLES[0][0], linewidth=0.8, label="outstanding")
+        if np.isfinite(trace.patience).all():
+            upper.plot(rounds, trace.patience, color=STYLES[1][0], linewidth=1.4, linestyle="--", label="patience")
+        upper.set_ylabel("decisions; rounds")
+        upper.legend(loc="upper left")
+        upper.set_title(title, pad=8)
+        lower.plot(rounds, np.cumsum(trace.skipped > 0), color=STYLES[6][0], linewidth=1.4)
+        lower.set_ylabel("skipped so far")
+        lower.set_xlabel("round")
+        for axes in (upper, lower):
+            axes.grid(True, which="major")
+            axes.set_xlim(1, rounds[-1])
+            axes.set_ylim(bottom=0)
+    return figure
+
+
+def save(figure: Any, path: Path, kinds: Sequence[str] = ("png", "svg")) -> list[Path]:
+    """Write a figure, by default as PNG and SVG: the files written."""
+    plt = _pyplot()
+    written = []
+    with plt.rc_context(SETTINGS):
+        for kind in kinds:
+            written.append(path.with_suffix(f".{kind}"))
+            options = (
+                {"dpi": 200} if kind == "png" else {"metadata": {{"svg": "Date", "pdf": "CreationDate"}[kind]: None}}
+            )
+            figure.savefig(written[-1], **options)
     plt.close(figure)
     return written

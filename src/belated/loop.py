@@ -31,6 +31,21 @@ OUTSTANDING = 1
 SKIPPED = 2
 
 
+# What a delay depends on.
+BY_ROUND = 0
+BY_ARM = 1
+BY_LOSS = 2
+BY = {"round": BY_ROUND, "arm": BY_ARM, "loss": BY_LOSS}
+
+
+@kernel(inline=True)
+def _loss(losses: Matrix, expected: Matrix, key: np.uint64, j: int, now: int, arm: int) -> float:
+    """The loss of an arm in the round of index j."""
+    if losses.shape[0] == 0:
+        return flip(key, now, arm, expected[min(j, expected.shape[0] - 1), arm])
+    return float(losses[j, arm])
+
+
 @kernel
 def play(
     state: Vector,
@@ -41,7 +56,8 @@ def play(
     p: Vector,
     draws: Vector,
     losses: Matrix,
-    delays: Integers,
+    delays: IntegerMatrix,
+    by: int,
     expected: Matrix,
     key: np.uint64,
     begin: int,
@@ -58,6 +74,9 @@ def play(
 ) -> int:
     """Play the rounds of a chunk from index `begin`; the index reached.
 
+    `delays` has one column, or one for each arm (`by` is BY_ARM), or one for losses below 1/2 and one for the others
+    (BY_LOSS).
+
     `paid` takes the sum of the expected losses of all decisions up to each round, `before` is that before the chunk.
     It is short of the end where memory or the learner's state must grow first, and -1 - index where a loss or delay is
     out of range.
@@ -71,18 +90,26 @@ def play(
         if clock[protocol.FREE] == protocol.NONE or wants_pages(state, clock):
             return j
         outstanding = clock[protocol.OUTSTANDING]
-        delay = delays[j]
+        delay = delays[j, 0]
         if clock[protocol.DELAY_TO] != protocol.NONE:
             state[clock[protocol.DELAY_TO]] = delay
         mark = open_round(state, params, clock, p, draws[j])
         now = clock[protocol.ROUND]
+        arm = 0
+        if by != BY_ROUND:
+            arm = draw_arm(p, draws[j])
+            column = arm
+            if by == BY_LOSS:
+                column = _loss(losses, expected, key, j, now, arm) >= 0.5
+            delay = delays[j, min(column, delays.shape[1] - 1)]
         oldest = protocol.NONE
         if delay > 0:
             # Whatever arrives now was decided before: it does not depend on the arm of this round. Taken first, it lets
             # the processor begin with the next round while it still draws the arm of this one.
             arrive_due(calendar, state, params, clock, memory, now)
             oldest = close_round(state, params, clock, memory)
-        arm = draw_arm(p, draws[j])
+        if by == BY_ROUND:
+            arm = draw_arm(p, draws[j])
         mean = expected[j, arm] if varying else expected[0, arm]
         if coins:
             if delay < 0 or not 0.0 <= mean <= 1.0:
@@ -131,7 +158,8 @@ _PLAY = types.int64(
     VECTOR,
     VECTOR,
     _LOSSES,
-    INTEGERS,
+    types.int64[:, ::1],
+    types.int64,
     _LOSSES,
     types.uint64,
     types.int64,

@@ -4,7 +4,7 @@ Replications run on threads: the loop and numpy's generators leave the GIL alone
 """
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +18,7 @@ from belated.calendar import new_calendar
 from belated.delays import Delays
 from belated.environments import Environment, Floats
 from belated.learners import TunedLearner
-from belated.loop import ARM, OUTSTANDING, SKIPPED, compiled_play
+from belated.loop import ARM, BY, BY_ROUND, OUTSTANDING, SKIPPED, compiled_play
 from belated.progress import Progress
 
 CHUNK_LOSSES = 1 << 20
@@ -71,6 +71,7 @@ class Player:
             self.paid = np.empty(chunk.draws.size)
         here = slice(chunk.first - 1, chunk.first - 1 + chunk.draws.size)
         reached = 0
+        delays = chunk.delays.reshape(chunk.draws.size, -1)
         while True:
             with np.errstate(over="ignore"):  # coins wrap around; numpy would warn where nothing is compiled
                 reached = compiled_play()(
@@ -82,7 +83,8 @@ class Player:
                     self.p,
                     chunk.draws,
                     chunk.losses,
-                    chunk.delays,
+                    delays,
+                    chunk.by,
                     chunk.expected,
                     chunk.key,
                     reached,
@@ -133,6 +135,7 @@ class Chunk:
     delays: NDArray[np.int64]
     expected: Floats
     key: np.uint64
+    by: int = BY_ROUND
 
 
 @dataclass(frozen=True)
@@ -196,6 +199,7 @@ def chunks(task: Task, replication: int) -> Iterator[Chunk]:
                 task.environment, expected, (1 if len(expected) == 1 else rounds.size, n_arms), np.float64
             ),
             key=key,
+            by=BY[task.delays.by],
         )
 
 
@@ -212,7 +216,9 @@ def _pieces(task: Task) -> Iterator[NDArray[np.int64]]:
 
 
 def _fill_delays(task: Task, rng: np.random.Generator, rounds: NDArray[np.int64]) -> NDArray[np.int64]:
-    return _filled(task.delays, task.delays.fill(rng, rounds), (rounds.size,), np.int64)
+    delays = task.delays.fill(rng, rounds)
+    shape = (rounds.size,) if task.delays.by == "round" else (rounds.size, *np.shape(delays)[1:2])
+    return _filled(task.delays, delays, shape, np.int64)
 
 
 def _truth(task: Task, replication: int) -> dict[str, float]:
@@ -263,6 +269,18 @@ def _replicate(task: Task, replication: int, count: _Count) -> Outcome:
     )
 
 
+def replicate(task: Task, replication: int) -> Outcome:
+    """One replication by itself, on whatever machine: it depends on the task and its number alone."""
+    return _replicate(task, replication, _Count())
+
+
+def compile_for(learners: Iterable[TunedLearner]) -> None:
+    """Compile what a run of these learners needs, here and now, rather than in two threads at once."""
+    for tuned in learners:
+        tuned.learner.addresses  # noqa: B018
+    compiled_play()
+
+
 def run(task: Task, replications: int, threads: int, progress: bool | str | None) -> list[Outcome]:
     """All replications, in order. An interrupt, or an error in one, ends the others at their next chunk."""
     count = _Count()
@@ -271,9 +289,7 @@ def run(task: Task, replications: int, threads: int, progress: bool | str | None
     bar = Progress(task.rounds * replications * len(task.learners), label, shown)
     pool = ThreadPoolExecutor(threads)
     try:
-        for tuned in task.learners:
-            tuned.learner.addresses  # noqa: B018  compile here, not in two threads at once
-        compiled_play()
+        compile_for(task.learners)
         futures = [pool.submit(_replicate, task, replication, count) for replication in range(replications)]
         waiting: set[Future[Outcome]] = set(futures)
         while waiting:

@@ -6,18 +6,19 @@ rounds. The random numbers of a replication come from (seed, replication), never
 many give the same numbers to the bit.
 """
 
-import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from belated import frames, truth
 from belated import learners as catalogue
-from belated import truth
 from belated.delays import Delays
 from belated.delays import Recorded as RecordedDelays
+from belated.engine import available_cores
 from belated.environments import Environment, Floats
 from belated.environments import Recorded as RecordedLosses
 from belated.errors import unknown
@@ -57,6 +58,23 @@ class Simulation:
         """Mean regret at the last round, with its 95 % interval over replications."""
         return mean_interval(self.regret[self._index(learner), :, -1])
 
+    def rows(self) -> Iterator[tuple[Any, ...]]:
+        """Every learner's regret at every checkpoint of every replication: the header first."""
+        yield ("learner", "told", "replication", "round", "regret", "uniform_regret")
+        for k, (learner, told) in enumerate(zip(self.learners, self.informed, strict=True)):
+            for r in range(self.regret.shape[1]):
+                for c, checkpoint in enumerate(self.checkpoints):
+                    numbers = float(self.regret[k, r, c]), float(self.uniform_regret[r, c])
+                    yield (learner, " ".join(told), r, int(checkpoint), *numbers)
+
+    def frame(self, kind: str | None = None) -> Any:
+        """The same as a DataFrame of polars or pandas, whichever is installed, or of the kind asked for."""
+        return frames.frame(self.rows(), kind)
+
+    def write_parquet(self, path: str | Path) -> None:
+        """The same as a Parquet file."""
+        frames.write_parquet(Path(path), self.rows())
+
     def _index(self, learner: str) -> int:
         if learner not in self.learners:
             raise unknown("learner of this simulation", learner, self.learners)
@@ -78,10 +96,6 @@ def check_count(name: str, value: Any, least: int = 1) -> int:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         raise ValueError(f"{name} is {value!r}; a whole number of at least {least} is needed")
     return int(value)
-
-
-def available_cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def simulate(

@@ -5,9 +5,11 @@ from collections.abc import Sequence
 
 from belated.comparison import Comparison
 from belated.intervals import Interval
+from belated.league import League
 from belated.learners import Learner, published
 from belated.learners.published import NOTATION
 from belated.simulation import Simulation
+from belated.standings import Standing
 
 INFORMED = "†"
 """What marks a learner that was told something about the problem."""
@@ -126,3 +128,50 @@ def learner_page(learner: Learner) -> str:
             rows.append([each.name, each.shown(each.default), allowed, each.summary])
         lines += ["", text_table(["parameter", "default", "allowed", "what it is"], rows, [False] * 4)]
     return "\n".join(lines)
+
+
+def standings_rows(rows: Sequence[Standing]) -> list[list[str]]:
+    """The ranking, for terminals and pages."""
+    return [
+        [
+            f"{row.rank}",
+            f"{row.best_rank}–{row.worst_rank}",
+            row.learner + (INFORMED if row.informed else ""),
+            f"{row.geometric:.2f}",
+            f"{row.low:.2f}–{row.high:.2f}",
+            f"{row.worst:.1f}",
+            row.worst_cell,
+            f"{row.cells}",
+        ]
+        for row in rows
+    ]
+
+
+STANDINGS_HEADER = ("rank", "95 %", "learner", "mean ratio", "95 %", "worst", "in cell", "cells")
+
+
+def standings_table(rows: Sequence[Standing]) -> str:
+    right = [True, False, False, True, False, True, False, True]
+    return text_table(STANDINGS_HEADER, standings_rows(rows), right)
+
+
+def league_rows(league: League, order: Sequence[str]) -> list[list[str]]:
+    """Regret with intervals: a row for each cell, a column for each learner, then uniform play and theory."""
+    rows = []
+    for cell in league.cells:
+        result = league.results[cell.id]
+        finals = {learner: result.final(learner) for learner in result.learners}
+        least = min(float(final.mean) for final in finals.values())
+        cells = [
+            regret(finals[name]) + ("*" if float(finals[name].mean) == least else "") if name in finals else "–"
+            for name in order
+        ]
+        uniform = f"{result.uniform_regret[:, -1].mean() + 0.0:,.0f}"
+        rows.append([cell.id, *cells, uniform, f"{cell.theory:,.0f}"])
+    return rows
+
+
+def league_note(league: League) -> str:
+    """What the marks mean; nothing where there are none."""
+    told = [f"{tuned.label} ({', '.join(tuned.informed)})" for tuned in league.settings.learners if tuned.informed]
+    return f"{INFORMED} told about the problem: {', '.join(told)}" if told else ""

@@ -3,10 +3,11 @@
 horizon         the number of rounds
 longest_delay   the longest delay
 total_delay     the sum of all delays
-tail_index      alpha with P(delay > n) <= n^-alpha, of the law that the delays follow
+tail_index      alpha, where P(delay > n) falls like n^-alpha, up to a factor, in the law that the delays follow
 
-An outcome that would come after the last round counts as taking until then, as in the papers (t + d_t <= T): one that
-never comes in round 1 makes the longest delay T - 1.
+Where delays depend on the arm or the loss, they are the longest of the round. An outcome that would come after the
+last round counts as taking until then, as in the papers (t + d_t <= T): one that never comes in round 1 makes the
+longest delay T - 1.
 """
 
 from collections.abc import Iterable
@@ -28,6 +29,11 @@ def wanted(learners: Iterable[TunedLearner]) -> set[str]:
 def check(learners: Iterable[TunedLearner], delays: Delays) -> None:
     """Refuse where nobody knows what a learner must know."""
     for tuned in learners:
+        if tuned.learner.delay_at is not None and delays.by != "round":
+            raise ValueError(
+                f"learner {tuned.learner.name!r} must know the delay of a decision before it is made, and that of"
+                f" {delays!r} depends on the {delays.by}"
+            )
         if "tail_index" in tuned.missing and delays.tail_index is None:
             name = tuned.learner.name
             raise ValueError(
@@ -47,8 +53,9 @@ def tell(
     if names.intersection(ABOUT_DELAYS):
         longest, total = 0, 0
         for first, delays in filled:
-            left = rounds - np.arange(first, first + delays.size)
-            within = np.minimum(delays, left)
+            left = rounds - np.arange(first, first + len(delays))
+            slowest = delays if delays.ndim == 1 else delays.max(axis=1)
+            within = np.minimum(slowest, left)
             longest = max(longest, int(within.max(initial=0)))
             total += int(within.sum())
         truth |= {"longest_delay": float(longest), "total_delay": float(total)}

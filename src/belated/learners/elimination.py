@@ -2,7 +2,7 @@
 Unrestricted Delay Distributions", Algorithm 1).
 
 Active arms, all of them at first, are played in turns. With n_i outcomes observed of arm i and the radius
-r_i = sqrt(c log T / max(n_i, 1)), c = 2,
+r_i = sqrt(c log T / n_i), c = 2, endless where n_i = 0,
 
     arm i is eliminated where   mean reward_i + r_i < max over active j of  mean reward_j - r_j.
 
@@ -26,8 +26,9 @@ ELIMINATED = counts.ARM_OWN  # 1 where it is
 
 @kernel(inline=True)
 def _radius(state: Vector, params: Vector, arm: int) -> float:
-    observed = max(state[counts.at(arm) + counts.OBSERVED], 1.0)
-    return math.sqrt(params[C] * math.log(params[T]) / observed)
+    """Endless for an arm without any outcome, about which nothing is known."""
+    observed = state[counts.at(arm) + counts.OBSERVED]
+    return math.sqrt(params[C] * math.log(params[T]) / observed) if observed > 0.0 else math.inf
 
 
 @kernel

@@ -16,12 +16,13 @@ counts in its epoch before it is decided; one that would end the epoch opens the
 """
 
 import math
+from collections.abc import Mapping
 
 from belated import simplex
 from belated.kernels import Vector, kernel
 from belated.learners import leader
 from belated.learners.knowledge import HORIZON, TOTAL_DELAY, optional
-from belated.learners.learner import Learner, Parameter
+from belated.learners.learner import Learner, Parameter, Value
 
 T = 0
 D = 1
@@ -89,6 +90,14 @@ def learn(state: Vector, params: Vector, arm: int, loss: float, propensity: floa
         simplex.add_loss(state, arm, loss / propensity)
 
 
+def check(values: Mapping[str, Value]) -> None:
+    if "threshold" in values and "horizon" not in values:
+        raise ValueError(
+            f"threshold is {values['threshold']}, but doubling has thresholds of its own;"
+            " horizon and total_delay are needed with it"
+        )
+
+
 LEARNER = Learner(
     name="exp3_delayed",
     summary="exponential weights that skip by the delay, which they are told with each decision",
@@ -98,6 +107,7 @@ LEARNER = Learner(
     decide=decide,
     learn=learn,
     delay_at=DELAY,
+    check=check,
     parameters=(
         optional(HORIZON, "doubling"),
         optional(TOTAL_DELAY, "doubling"),

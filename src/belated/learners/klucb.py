@@ -4,9 +4,8 @@
     kl(m, q) = m ln(m / q) + (1 - m) ln((1 - m) / (1 - q)),        n_i = outcomes observed of arm i.
 
 Arms without any outcome come first, as in `ucb`. c = 0 is what its authors advise to use; c = 3 is what their theorem
-has. Without delay regret is at most (1 + o(1)) sum_i Delta_i log T / kl(mu_i, mu_best) where losses are stochastic, the
-least possible for Bernoulli losses. Under delay, as for `ucb`, by the argument of Joulani et al. (2013): plus
-sum_i Delta_i E[G_i]. Recalled, not read.
+has. Without delay regret is at most (1 + o(1)) sum_i Delta_i log T / kl(mu_i, mu_best) where losses are stochastic,
+the least possible for Bernoulli losses. Recalled, not read. Under delay nothing is proved of it here.
 """
 
 import math

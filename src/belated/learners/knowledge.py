@@ -12,7 +12,7 @@ _MOST = 1e15
 HORIZON = Parameter("horizon", KNOWN, 2.0, _MOST, "T, the number of rounds")
 LONGEST_DELAY = Parameter("longest_delay", KNOWN, 0.0, _MOST, "d_max, the longest delay")
 TOTAL_DELAY = Parameter("total_delay", KNOWN, 0.0, _MOST**2, "D, the sum of all delays")
-TAIL_INDEX = Parameter("tail_index", KNOWN, 0.0, float("inf"), "alpha, where P(delay > n) <= n^-alpha")
+TAIL_INDEX = Parameter("tail_index", KNOWN, 0.0, float("inf"), "alpha, where P(delay > n) falls like n^-alpha")
 
 
 def optional(parameter: Parameter, otherwise: str) -> Parameter:

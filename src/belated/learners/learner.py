@@ -70,8 +70,10 @@ class Parameter:
             return str(value)
         if self.is_knowledge and value == KNOWN:
             return KNOWN
+        if value == "unknown" and self.shown(self.default) == "unknown":
+            return UNKNOWN
         try:
-            number = float(value)  # type: ignore[arg-type]
+            number = math.nan if isinstance(value, bytes) else float(value)  # type: ignore[arg-type]
         except (TypeError, ValueError, OverflowError):
             number = math.nan
         if isinstance(value, bool) or not (self.low <= number <= self.high):
@@ -111,6 +113,8 @@ class Learner:
     delay_at: int | None = field(default=None, repr=False)
     pages: Pages | None = field(default=None, repr=False)
     keeps_skipped: bool = False
+    check: Callable[[Mapping[str, Value]], None] | None = field(default=None, repr=False)
+    """Refuses parameters, given by name, that make no sense together."""
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -166,6 +170,8 @@ class Learner:
                 " both or neither is needed"
             )
         checked = {name: table[name].check(value) for name, value in values.items()}
+        if self.check:
+            self.check(checked)
         return TunedLearner(self, checked)
 
     @property
@@ -223,7 +229,7 @@ class TunedLearner:
             if value == KNOWN:
                 if parameter.name not in truth:
                     raise ValueError(
-                        f"learner {self.learner.name!r} must know {parameter.name}, {parameter.summary}:"
+                        f"learner {self.learner.name!r} must know {parameter.name}, {parameter.summary.split(';')[0]}:"
                         f" {parameter.name}=… is missing"
                     )
                 value = parameter.check(truth[parameter.name])

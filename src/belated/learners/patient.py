@@ -4,9 +4,10 @@ being.
     mean_i = (rewards arrived of arm i) / T_i,      T_i = decisions for arm i, whether their outcome has come or not,
     play the arm with the largest  mean_i + sqrt(2 log(2 K T^3) / T_i) + 2 T_i^(-min(alpha, 1/2)).
 
-The last term pays for what has not come yet where P(delay > n) <= n^-alpha. It must know the horizon T and the tail
-index alpha. Regret O(sum_i (Delta_i^(1 - 1/min(alpha, 1/2)) + log T / Delta_i)) up to logarithms where losses are
-stochastic. Arms never decided for come first.
+The last term pays for what has not come yet where P(delay > n) <= n^-alpha (in simulations it is told the alpha of
+the law, which is right up to a factor). It must know the horizon T and the tail index alpha. Regret O(sum_i
+(Delta_i^(1 - 1/min(alpha, 1/2)) + log T / Delta_i)) up to logarithms where losses are stochastic, as we recall it.
+Arms never decided for come first.
 """
 
 import math

@@ -10,7 +10,8 @@ Outcomes are processed one by one as they arrive; S is the set of those processe
 
 After each outcome:
 
-- Is this still stochastic? It hands over if some active arm has weighted_i outside [lcb_i - wide, ucb_i + wide], or if
+- Is this still stochastic? It hands over if wide <= 1 and some active arm has weighted_i outside
+  [lcb_i - wide, ucb_i + wide], or if
   sum over S of (loss - ucb*) > 272 sqrt(KT) log T + 10 sigma_max log K.
 - An active arm with mean_i - 9 width_i > ucb* is eliminated: it is played with probability p_i = 1/(2K) + n_i / (2T)
   from now on, with held_i = mean_i, gap_i = 8 width_i and phases of N_i = 1280 / (p_i gap_i^2) rounds.
@@ -20,12 +21,12 @@ After each outcome:
   errors hand over. If n = N_i, all is well: p_i halves, N_i doubles.
 - Active arms share the rest of the probability equally.
 
-Regret, published: O(sqrt(KT) log T) plus that of the learner it hands over to against any losses,
-O(sum_i log T / Delta_i + (1/K) sum_i sigma_max Delta_i) where they are stochastic. Readings of our own: the width of 1
-that caps `wide` in the paper's test is left out there, since weighted_i is not confined to [0, 1], and with the cap
-four arms and more are taken for adversarial within a few rounds; log T stands outside the root; bounds of eliminated
-arms stay as they were; where the only active arm would be eliminated it hands over. Constants 9, 272 and 1280
-are parameters: with them nothing is eliminated before n_i is about 200 log T / Delta_i^2.
+Regret, as we recall it: O(sqrt(KT) log T) plus that of the learner it hands over to against any losses; published,
+O(sum_i log T / Delta_i + (1/K) sum_i sigma_max Delta_i) where they are stochastic. Readings of our own: the paper
+caps `wide` at 1; weighted_i, which can be K after one outcome, is not tested before wide <= 1, that is before 2 K log
+T outcomes, or else many arms are taken for adversarial within a few rounds; log T stands outside the root; bounds of
+eliminated arms stay as they were; where the only active arm would be eliminated it hands over. Constants 9, 272 and
+1280 are parameters: with them nothing is eliminated before n_i is about 200 log T / Delta_i^2.
 """
 
 import math
@@ -161,7 +162,7 @@ def _looks_stochastic(state: Vector, params: Vector, arms: int) -> bool:
             state[here + UCB] = min(state[here + UCB], mean + width)
             state[here + LCB] = max(state[here + LCB], mean - width)
             state[here + WEIGHTED_UCB] = min(state[here + WEIGHTED_UCB], weighted + min(1.0, wide))
-            fits &= state[here + LCB] - wide <= weighted <= state[here + UCB] + wide
+            fits &= wide > 1.0 or state[here + LCB] - wide <= weighted <= state[here + UCB] + wide
         best = min(best, state[here + UCB], state[here + WEIGHTED_UCB])
     allowed = params[REGRET] * math.sqrt(arms * params[T]) * log_horizon
     allowed += 10.0 * state[MOST_OUTSTANDING] * math.log(arms)

@@ -1,0 +1,59 @@
+"""What a law of delay is, and the checks that all of them share."""
+
+import math
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from belated.families import Family
+
+Integers = NDArray[np.int64]
+
+NEVER = int(np.iinfo(np.int64).max)
+
+
+class Delays(Family, ABC):
+    """A source of delays."""
+
+    kind = "delays"
+    longest: int | None = None
+    """The last round it can fill, or None where there is no last."""
+    tail_index: float | None = math.inf
+    """alpha, where P(delay > n) falls like n^-alpha, up to a factor: inf for all light tails, 0 where outcomes are
+    lost, None where nobody knows.
+    """
+
+    @classmethod
+    def find(cls, wanted: Any) -> "Delays":
+        """As in every family; and a whole number is that constant delay."""
+        if isinstance(wanted, int | np.integer) and not isinstance(wanted, bool):
+            wanted = {"name": "constant", "delay": int(wanted)}
+        return super().find(wanted)
+
+    by: str = "round"
+    """What a delay depends on: the round alone, or also the `arm` that is played, or the `loss` that it brings."""
+
+    @abstractmethod
+    def fill(self, rng: np.random.Generator, rounds: Integers) -> Integers:
+        """The delay of each round: shape (n,). By arm: (n, arms), arms beyond the last column as the last. By loss:
+        (n, 2), for losses below 1/2 and for the others.
+        """
+
+
+def whole(values: NDArray[np.float64]) -> Integers:
+    """Round down to whole rounds; what is beyond counting is NEVER."""
+    never = ~(values < 2.0**62)
+    return np.where(never, NEVER, np.where(never, 0.0, values).astype(np.int64))
+
+
+def check_delay(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 0 <= value <= NEVER:
+        raise ValueError(f"{name} is {value!r}; a whole number of rounds, at least 0 and below 2^63, is needed")
+    return int(value)
+
+
+def check_positive(name: str, value: Any) -> None:
+    if not isinstance(value, int | float | np.number) or not 0.0 < value < math.inf:
+        raise ValueError(f"{name} is {value!r}; a positive number is needed")

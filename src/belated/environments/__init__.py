@@ -1,0 +1,29 @@
+"""What generates losses. Oblivious, as in the paper: losses do not depend on what was played.
+
+An environment fills chunks: for an array of round numbers it returns the expected losses of every arm and, unless
+they are coins (`belated.coins`), the losses. All learners of one replication meet the same. To add one, subclass
+`Environment`: the class is then known by its name in small letters on the command line and in TOML files.
+"""
+
+from belated.environments.adversarial import Blocks, Constrained, Corrupted, Drifting, Resonant, Switching
+from belated.environments.environment import Environment, Filled, Floats, Rounds, check_arms, check_share
+from belated.environments.stochastic import Bernoulli, Beta, Recorded, Stochastic
+
+__all__ = [
+    "Bernoulli",
+    "Beta",
+    "Blocks",
+    "Constrained",
+    "Corrupted",
+    "Drifting",
+    "Environment",
+    "Filled",
+    "Floats",
+    "Recorded",
+    "Resonant",
+    "Rounds",
+    "Stochastic",
+    "Switching",
+    "check_arms",
+    "check_share",
+]

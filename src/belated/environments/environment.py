@@ -1,0 +1,52 @@
+"""What an environment is: a source of losses that fills chunks."""
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from belated.families import Family
+from belated.simplex import FEWEST_ARMS, MOST_ARMS
+
+Floats = NDArray[np.float64]
+Rounds = NDArray[np.int64]
+Filled = tuple[Floats, Floats | None]
+
+
+class Environment(Family, ABC):
+    """A source of losses for `n_arms` arms."""
+
+    kind = "environment"
+    n_arms: int
+    longest: int | None = None
+    """The last round it can fill, or None where there is no last."""
+
+    @abstractmethod
+    def fill(self, rng: np.random.Generator, rounds: NDArray[np.int64]) -> tuple[Floats, Floats | None]:
+        """Expected losses, (n, n_arms) or (1, n_arms) where all n rounds have the same, and losses in [0, 1], (n,
+        n_arms).
+
+        None for the losses means coins: 1 with the expected probability, else 0. They are flipped where they are
+        played.
+        """
+
+
+def check_arms(n_arms: Any) -> int:
+    if isinstance(n_arms, bool) or not isinstance(n_arms, int | np.integer) or not FEWEST_ARMS <= n_arms <= MOST_ARMS:
+        raise ValueError(
+            f"the number of arms is {n_arms!r}; a whole number from {FEWEST_ARMS} to {MOST_ARMS} is needed"
+        )
+    return int(n_arms)
+
+
+def check_share(name: str, value: Any) -> float:
+    if not isinstance(value, int | float | np.number) or not 0.0 <= value <= 1.0:
+        raise ValueError(f"{name} is {value!r}; a number from 0 to 1 is needed")
+    return float(value)
+
+
+def check_period(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise ValueError(f"{name} is {value!r}; a whole number of at least 1 round is needed")
+    return int(value)

@@ -1,0 +1,128 @@
+"""Losses that are drawn anew in every round, from distributions that stay; and losses from a matrix."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from belated.environments.environment import Environment, Filled, Floats, Rounds, check_arms, check_share
+
+
+def one_better(arms: int, gap: float) -> Floats:
+    """Means (1 - gap)/2 for arm 0 and (1 + gap)/2 for the others: shape (1, arms)."""
+    means = np.full((1, arms), (1.0 + gap) / 2.0)
+    means[0, 0] = (1.0 - gap) / 2.0
+    return means
+
+
+@dataclass(frozen=True)
+class Bernoulli(Environment):
+    """Stochastic: losses 0 or 1, the loss of arm i is 1 with probability means[i] in every round."""
+
+    means: Sequence[float]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.means, Sequence | np.ndarray) or isinstance(self.means, str):
+            raise ValueError(f"means is {self.means!r}; a list of numbers from 0 to 1 is needed")
+        means = tuple(check_share(f"means[{i}]", mean) for i, mean in enumerate(self.means))
+        check_arms(len(means))
+        object.__setattr__(self, "means", means)
+
+    @property
+    def n_arms(self) -> int:  # type: ignore[override]
+        return len(self.means)
+
+    @property
+    def title(self) -> str:
+        means = ", ".join(f"{mean:g}" for mean in self.means[:6])
+        return f"Bernoulli({means}{', …' if self.n_arms > 6 else ''})"
+
+    def fill(self, rng: np.random.Generator, rounds: Rounds) -> Filled:
+        means = np.array([self.means])
+        return means, None
+
+
+@dataclass(frozen=True)
+class Stochastic(Environment):
+    """Stochastic with one best arm: Bernoulli losses, mean (1 - gap)/2 for arm 0 and (1 + gap)/2 for the others.
+
+    Environment of Figures 1 and 2 in Zimmert & Seldin (2021).
+    """
+
+    arms: int = 10
+    gap: float = 0.1
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "arms", check_arms(self.arms))
+        object.__setattr__(self, "gap", check_share("gap", self.gap))
+
+    @property
+    def n_arms(self) -> int:  # type: ignore[override]
+        return self.arms
+
+    @property
+    def title(self) -> str:
+        return f"stochastic, {self.arms} arms, gap {self.gap:g}"
+
+    def fill(self, rng: np.random.Generator, rounds: Rounds) -> Filled:
+        return one_better(self.arms, self.gap), None
+
+
+@dataclass(frozen=True)
+class Beta(Environment):
+    """Losses between 0 and 1: Beta-distributed with mean (1 - gap)/2 for arm 0 and (1 + gap)/2 for the others.
+
+    `concentration` is the sum of the two parameters of the Beta distribution: the larger, the closer losses are to
+    their means. For learners that count on losses 0 or 1, and for the binarisation of `thompson`.
+    """
+
+    arms: int = 10
+    gap: float = 0.1
+    concentration: float = 4.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "arms", check_arms(self.arms))
+        object.__setattr__(self, "gap", check_share("gap", self.gap))
+        if not isinstance(self.concentration, int | float) or not 1e-3 <= self.concentration <= 1e6:
+            raise ValueError(f"concentration is {self.concentration!r}; a number from 0.001 to 1e6 is needed")
+        if self.gap == 1.0:
+            raise ValueError("gap is 1; a number below 1 is needed, since Beta losses are never certain")
+
+    @property
+    def n_arms(self) -> int:  # type: ignore[override]
+        return self.arms
+
+    @property
+    def title(self) -> str:
+        return f"Beta losses, {self.arms} arms, gap {self.gap:g}"
+
+    def fill(self, rng: np.random.Generator, rounds: Rounds) -> Filled:
+        means = one_better(self.arms, self.gap)
+        losses = rng.beta(self.concentration * means, self.concentration * (1.0 - means), (rounds.size, self.arms))
+        return means, losses
+
+
+class Recorded(Environment):
+    """Losses from a matrix, (rounds, arms). They are their own expectation: regret is against the best arm in
+    hindsight.
+    """
+
+    def __init__(self, losses: ArrayLike) -> None:
+        matrix = np.array(losses, dtype=np.float64)
+        if matrix.ndim != 2:
+            raise ValueError(f"losses has shape {matrix.shape}; a matrix of rounds x arms is needed")
+        self.n_arms = check_arms(matrix.shape[1])
+        wrong = np.argwhere(~((matrix >= 0.0) & (matrix <= 1.0)))
+        if wrong.size:
+            t, arm = (int(index) for index in wrong[0])
+            raise ValueError(f"losses[{t}, {arm}] is {matrix[t, arm]}; a number from 0 to 1 is needed")
+        self.losses = matrix
+        self.longest = matrix.shape[0]
+
+    def __repr__(self) -> str:
+        return f"Recorded({self.longest} rounds x {self.n_arms} arms)"
+
+    def fill(self, rng: np.random.Generator, rounds: Rounds) -> Filled:
+        losses = self.losses[rounds - 1]
+        return losses, losses

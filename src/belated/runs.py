@@ -1,0 +1,108 @@
+"""The commands that play on the suite: league and sweep, from what was asked for to the files that are left."""
+
+import argparse
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from belated import comparison, figures, frames, learners, tables
+from belated import league as leagues
+from belated import suite as suites
+from belated.league import League, Settings
+from belated.learners import Learner, TunedLearner
+from belated.standings import Standing, standings
+
+Say = Callable[[str], None]
+
+
+def league(options: argparse.Namespace, say: Say) -> int:
+    """`belated league`: its exit status, 1 where a cell failed."""
+    cells = _cells(options.cells, suites.SUITES[options.suite], options.rounds)
+    return _run(options, leagues.competitors(options.learners), cells, say)
+
+
+def sweep(options: argparse.Namespace, say: Say) -> int:
+    """`belated sweep`: its exit status, 1 where a cell failed."""
+    return _run(options, variants(options.learner, options.parameter, options.values), sweep_cells(options), say)
+
+
+def sweep_cells(options: argparse.Namespace) -> tuple[suites.Cell, ...]:
+    return _cells(options.cells, suites.quick, options.rounds)
+
+
+def variants(
+    learner: str | Learner | TunedLearner, parameter: str, values: Sequence[float | str]
+) -> tuple[TunedLearner, ...]:
+    """A learner with one parameter at each of these values."""
+    return tuple(learners.tune(learner, **{parameter: value}) for value in values)
+
+
+def _cells(ids: Sequence[str] | None, otherwise: Any, rounds: int | None) -> tuple[suites.Cell, ...]:
+    cells = suites.find(ids) if ids else tuple(otherwise.values())
+    return tuple(cell.at(rounds) for cell in cells) if rounds is not None else cells
+
+
+def _run(
+    options: argparse.Namespace, competitors: tuple[TunedLearner, ...], cells: tuple[suites.Cell, ...], say: Say
+) -> int:
+    settings = Settings(cells, competitors, options.replications, options.seed)
+    played = leagues.play(settings, options.out, workers=options.workers, cluster=options.cluster, report=say)
+    if played.results:
+        rows = standings(played)
+        say(f"{len(played.cells)} cells, {len(competitors)} learners, {options.replications} replications")
+        say("")
+        say(tables.standings_table(rows))
+        if note := tables.league_note(played):
+            say(note)
+        say("")
+        say("written: " + ", ".join(str(path) for path in write(played, rows, options.out)))
+    for name, failure in played.failures.items():
+        say(f"cell {name} failed: {failure}")
+    return 1 if played.failures else 0
+
+
+def write(league: League, rows: Sequence[Standing], folder: Path) -> list[Path]:
+    """Numbers as CSV and Parquet, the ranking, the settings, the heat map: the files written."""
+    written = []
+    for name, content in (("final", leagues.final_rows), ("curves", leagues.curve_rows)):
+        written.append(folder / f"{name}.csv")
+        comparison.write_csv(written[-1], content(league))
+        try:
+            frames.write_parquet(folder / f"{name}.parquet", content(league))
+            written.append(folder / f"{name}.parquet")
+        except ImportError:
+            pass  # CSV has the same
+    written.append(folder / "standings.json")
+    written[-1].write_text(json.dumps([asdict(row) for row in rows], indent=1, ensure_ascii=False) + "\n")
+    written.append(folder / "league.json")
+    written[-1].write_text(json.dumps(described(league), indent=1, ensure_ascii=False) + "\n")
+    try:
+        order = [row.learner for row in rows]
+        written += figures.save(figures.draw_heat_map(league, order), folder / "heatmap", ("png", "svg", "pdf"))
+    except ImportError:
+        pass  # no figures without matplotlib
+    return written
+
+
+def described(league: League) -> dict[str, Any]:
+    """The settings from which the league can be read again."""
+    return {
+        "cells": [{"id": cell.id, "rounds": cell.rounds} for cell in league.settings.cells],
+        "learners": league.settings.labels,
+        "replications": league.settings.replications,
+        "seed": league.settings.seed,
+    }
+
+
+def read(folder: Path) -> League:
+    """A league that was played into this folder."""
+    path = folder / "league.json"
+    if not path.exists():
+        raise ValueError(f"{folder} holds no league; `belated league --out {folder}` plays one")
+    facts = json.loads(path.read_text(encoding="utf-8"))
+    cells = tuple(suites.find([each["id"]])[0].at(each["rounds"]) for each in facts["cells"])
+    settings = Settings(cells, leagues.competitors(facts["learners"]), facts["replications"], facts["seed"])
+    store = leagues.Store(folder, settings)
+    return League(settings, {cell.id: store.read(cell) for cell in cells if store.known[cell.id]})
