@@ -1,4 +1,4 @@
-# make run    set everything up and run the headline comparison
+# make run    set everything up, run the headline comparison and a quick league with its report
 # make test   set everything up and run the tests
 # make check  format, lint, types, tests: the gate
 # make bench  measure speed, memory and start-up
@@ -7,20 +7,27 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+SUDO := $(shell test $$(id -u) = 0 || echo sudo)
 
-.PHONY: run test check bench format clean
+.PHONY: run test check browser bench format clean
 
 run: $(READY)
 	$(BIN)/belated compare
+	$(BIN)/belated league --suite quick --replications 5 --out results/quick
+	$(BIN)/belated report results/quick
 
-test: $(READY)
+test: $(READY) browser
 	$(BIN)/python -m pytest
 
-check: $(READY)
+check: $(READY) browser
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest
+
+# the tests of the report open it in Chromium
+browser:
+	@command -v chromium > /dev/null || { $(SUDO) apt-get update -q && $(SUDO) apt-get install -y -q chromium; }
 
 bench: $(READY)
 	$(BIN)/python benchmarks/bench.py

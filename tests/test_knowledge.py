@@ -13,7 +13,7 @@ from belated.comparison import Plan, compare
 from belated.delays import NEVER, Constant, Delays, Dropout, Outlier, Pareto, Recorded
 from belated.figures import draw_comparison
 from belated.learners.learner import KNOWN, Learner, Parameter
-from belated.replication import Chunk, Player
+from belated.player import Chunk, Player
 from belated.simulation import replay
 from belated.tables import catalogue_rows, comparison_table, learner_page
 from live import informed

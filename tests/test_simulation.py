@@ -14,7 +14,8 @@ import pytest
 from belated import Simulation, delays, environments, learners, simulate
 from belated import rounds as protocol
 from belated.environments import Environment
-from belated.replication import CHUNK_ROUNDS, Chunk, Player
+from belated.player import Chunk, Player
+from belated.replication import CHUNK_ROUNDS
 from belated.simulation import replay, spaced_checkpoints
 
 PUBLISHED = Path(__file__).parent / "data" / "tsallis_inf_figures.csv"

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from belated.bandit import Bandit
     from belated.decisions import Decision, Receipt
     from belated.errors import AlreadyObserved, BelatedError, SnapshotError, UnknownDecision
-    from belated.replication import Trace
+    from belated.player import Trace
     from belated.simulation import Simulation, simulate
 
 _HOMES = {
@@ -25,7 +25,7 @@ _HOMES = {
     "SnapshotError": "errors",
     "UnknownDecision": "errors",
     "Simulation": "simulation",
-    "Trace": "replication",
+    "Trace": "player",
     "simulate": "simulation",
 }
 _MODULES = ("delays", "environments", "learners")

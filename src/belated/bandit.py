@@ -57,6 +57,8 @@ class Bandit:
         **parameters: Value,
     ) -> None:
         tuned = learners.tune(learner, **parameters)
+        if isinstance(tuned, learners.PlainLearner):
+            raise ValueError(f"learner {tuned.label!r} is plain Python, for simulations; live, call it yourself")
         labels = arm_labels(arms)
         params = tuned.params
         clock = rounds.new_clock()
@@ -172,9 +174,7 @@ class Bandit:
         return _USED
 
     def _make_room(self) -> None:
-        """Where memory or the learner's state is full. The clock is told last, so that an interrupt in between loses
-        room, not decisions.
-        """
+        """Where memory or state is full. The clock is told last: an interrupt in between loses room, not decisions."""
         if self._clock[rounds.FREE] == rounds.NONE:
             begin = self._memory.size
             self._memory = rounds.enlarged(self._memory)
@@ -245,9 +245,7 @@ class Bandit:
 
     @property
     def distribution(self) -> NDArray[np.float64]:
-        """The distribution that the last decision was drawn from, in the order of the arms; uniform before the
-        first.
-        """
+        """The distribution that the last decision was drawn from, by arm; uniform before the first."""
         return self._p.copy()
 
     @property

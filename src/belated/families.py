@@ -26,12 +26,19 @@ class Family:
         return repr(self)
 
     @classmethod
+    def adopt(cls, stranger: Any) -> Self:
+        """A member that stands for an object of somebody else's class, with a `fill` of its own."""
+        raise ValueError(f"{stranger!r} is no {cls.kind}")
+
+    @classmethod
     def find(cls, wanted: Any) -> Self:
         """A member from words such as `pareto:shape=1,scale=10`, from a table {name = "pareto", ...}, or from
         itself.
         """
         if isinstance(wanted, cls):
             return wanted
+        if callable(getattr(wanted, "fill", None)) and not isinstance(wanted, type):
+            return cls.adopt(wanted)
         if isinstance(wanted, str):
             name, settings = specs.parse(wanted)
         elif isinstance(wanted, dict) and isinstance(wanted.get("name"), str):

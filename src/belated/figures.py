@@ -9,7 +9,7 @@ import numpy as np
 
 from belated.comparison import Comparison
 from belated.league import League
-from belated.replication import Trace
+from belated.player import Trace
 from belated.simulation import Simulation
 from belated.standings import ratios
 from belated.suite import Cell
@@ -138,8 +138,7 @@ def draw_heat_map(league: League, order: Sequence[str]) -> Any:
         figure, axes = plt.subplots(figsize=size, layout="constrained")
         limit = max(10.0, float(np.nanquantile(rows, 0.97)))
         shown = np.log10(np.clip(rows, 1.0, limit))
-        colours = plt.get_cmap("cividis_r").copy()
-        colours.set_bad("#FFFFFF")
+        colours = plt.get_cmap("cividis_r").with_extremes(bad="#FFFFFF")
         image = axes.imshow(shown, cmap=colours, vmin=0.0, vmax=np.log10(limit), aspect="auto")
         for (i, k), value in np.ndenumerate(rows):
             text = "–" if np.isnan(value) else f"{value:.1f}" if value < 9.95 else f"{value:.0f}"
@@ -167,7 +166,7 @@ def draw_curves(cell: Cell, result: Simulation, order: Sequence[str]) -> Any:
         axes.set_ylim(top=max(axes.get_ylim()[1], 1.3 * cell.theory))
         axes.set_xlabel("round")
         axes.set_ylabel("regret")
-        axes.set_title(_folded(cell.title), pad=8)
+        axes.set_title(f"{cell.environment.title}\n{cell.delays.title}", pad=8, fontsize=8)
         handles, labels = axes.get_legend_handles_labels()
         columns = _legend_columns(labels, figure.get_figwidth())
         figure.legend(handles, labels, loc="outside lower center", ncols=columns, fontsize=7, handlelength=2.6)
@@ -178,16 +177,19 @@ def draw_curves(cell: Cell, result: Simulation, order: Sequence[str]) -> Any:
 def draw_trace(trace: Trace, title: str) -> Any:
     """One run: how many decisions are outstanding, how long the learner waits, how many it has given up on."""
     plt = _pyplot()
-    rounds = np.arange(1, trace.arms.size + 1)
+    shown = slice(None, None, -(-trace.arms.size // 3000))  # more points than a screen has serve nobody
+    rounds = np.arange(1, trace.arms.size + 1)[shown]
     with plt.rc_context(SETTINGS):
         figure, (upper, lower) = plt.subplots(2, 1, figsize=(6.4, 4.2), sharex=True, layout="constrained")
-        upper.plot(rounds, trace.outstanding, color=STYLES[0][0], linewidth=0.8, label="outstanding")
+        upper.plot(rounds, trace.outstanding[shown], color=STYLES[0][0], linewidth=0.8, label="outstanding")
         if np.isfinite(trace.patience).all():
-            upper.plot(rounds, trace.patience, color=STYLES[1][0], linewidth=1.4, linestyle="--", label="patience")
+            upper.plot(
+                rounds, trace.patience[shown], color=STYLES[1][0], linewidth=1.4, linestyle="--", label="patience"
+            )
         upper.set_ylabel("decisions; rounds")
         upper.legend(loc="upper left")
         upper.set_title(title, pad=8)
-        lower.plot(rounds, np.cumsum(trace.skipped > 0), color=STYLES[6][0], linewidth=1.4)
+        lower.plot(rounds, np.cumsum(trace.skipped > 0)[shown], color=STYLES[6][0], linewidth=1.4)
         lower.set_ylabel("skipped so far")
         lower.set_xlabel("round")
         for axes in (upper, lower):

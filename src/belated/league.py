@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import traceback
+import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -200,14 +201,14 @@ class Store:
     def _load(self, cell: Cell) -> dict[str, Any]:
         """Learner -> its arrays; and under "" what they share. Empty where the file is missing, foreign or damaged."""
         try:
-            with np.load(self.path(cell)) as file:
+            with self.path(cell).open("rb") as raw, np.load(raw) as file:
                 content = {name: file[name] for name in file.files}
             if str(content["fingerprint"]) != self.fingerprint(cell):
                 return {}
             stored: dict[str, Any] = {"": content["uniform_regret"]}
             for k, label in enumerate(content["learners"]):
                 stored[str(label)] = {name: content[name][k] for name in ARRAYS}
-        except (OSError, ValueError, KeyError, EOFError):
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
             return {}
         return stored
 

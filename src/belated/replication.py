@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 
 from belated import coins, truth
 from belated import rounds as protocol
-from belated.calendar import new_calendar
 from belated.delays import Delays
 from belated.environments import Environment, Floats
 from belated.learners import TunedLearner
-from belated.loop import ARM, BY, BY_ROUND, OUTSTANDING, SKIPPED, compiled_play
+from belated.learners.plain import PlainLearner
+from belated.loop import BY, compiled_play
+from belated.player import Chunk, PlainPlayer, Player, Trace
 from belated.progress import Progress
 
 CHUNK_LOSSES = 1 << 20
@@ -26,116 +27,6 @@ CHUNK_LOSSES = 1 << 20
 CHUNK_ROUNDS = 1 << 14
 """Rounds in a chunk, at most: their draws and delays stay in a core's own cache."""
 NO_LOSSES = np.empty((0, 0))
-
-
-@dataclass(frozen=True)
-class Trace:
-    """What one learner did in one replication, round by round; index 0 is round 1."""
-
-    arms: NDArray[np.int64]
-    distributions: Floats
-    """x_t, shape (rounds, arms)."""
-    loss_estimates: Floats
-    """L at the end of each round, shape (rounds, arms)."""
-    outstanding: NDArray[np.int64]
-    """sigma_t, counted when the round opens."""
-    patience: Floats
-    """At the end of each round; inf for learners that never skip."""
-    skipped: NDArray[np.int64]
-    """The round given up on at the end of each round, or 0."""
-
-
-class Player:
-    """One learner in one replication."""
-
-    def __init__(self, tuned: TunedLearner, n_arms: int, rounds: int, keep_trace: bool, told: dict[str, float]) -> None:
-        self.learner = learner = tuned.learner
-        self.state = learner.new_state(n_arms)
-        self.params = tuned.params_given(told)
-        self.p = np.zeros(n_arms)
-        self.clock = protocol.new_clock()
-        learner.wire(self.clock)
-        self.memory = protocol.enlarge(self.clock, protocol.new_memory())
-        self.calendar = new_calendar()
-        self.paid = np.zeros(1)
-        kept = rounds if keep_trace else 0
-        self.trace = np.zeros((kept, 3), dtype=np.int64)
-        self.trace_patience = np.zeros(kept)
-        self.trace_p = np.zeros((kept, n_arms))
-        self.trace_losses = np.zeros((kept, n_arms))
-
-    def play(self, chunk: "Chunk", horizon: int) -> Floats:
-        """Play a chunk: the sum of the expected losses of all decisions up to each of its rounds."""
-        before = float(self.paid[-1])
-        if self.paid.size != chunk.draws.size:
-            self.paid = np.empty(chunk.draws.size)
-        here = slice(chunk.first - 1, chunk.first - 1 + chunk.draws.size)
-        reached = 0
-        delays = chunk.delays.reshape(chunk.draws.size, -1)
-        while True:
-            with np.errstate(over="ignore"):  # coins wrap around; numpy would warn where nothing is compiled
-                reached = compiled_play()(
-                    self.state,
-                    self.params,
-                    self.clock,
-                    self.memory,
-                    self.calendar,
-                    self.p,
-                    chunk.draws,
-                    chunk.losses,
-                    delays,
-                    chunk.by,
-                    chunk.expected,
-                    chunk.key,
-                    reached,
-                    horizon,
-                    before,
-                    self.paid,
-                    self.trace[here],
-                    self.trace_patience[here],
-                    self.trace_p[here],
-                    self.trace_losses[here],
-                    *self.learner.losses_at,
-                )
-            if reached < 0:
-                raise self._bad_outcome(chunk, -1 - reached)
-            if reached == chunk.draws.size:
-                return self.paid
-            if self.clock[protocol.FREE] == protocol.NONE:
-                self.memory = protocol.enlarge(self.clock, self.memory)
-            else:
-                self.state = self.learner.with_more_pages(self.state)
-                self.clock[protocol.PAGES] = self.learner.page_count(self.state)
-
-    def _bad_outcome(self, chunk: "Chunk", index: int) -> ValueError:
-        losses = chunk.losses[index] if chunk.losses.size else chunk.expected[min(index, len(chunk.expected) - 1)]
-        return ValueError(
-            f"round {chunk.first + index}: losses {losses} and delay {chunk.delays[index]} were filled;"
-            " losses from 0 to 1 and a delay of at least 0 are needed"
-        )
-
-    def finished_trace(self) -> Trace:
-        return Trace(
-            arms=self.trace[:, ARM],
-            distributions=self.trace_p,
-            loss_estimates=self.trace_losses,
-            outstanding=self.trace[:, OUTSTANDING],
-            patience=self.trace_patience,
-            skipped=self.trace[:, SKIPPED],
-        )
-
-
-@dataclass(frozen=True)
-class Chunk:
-    """Some consecutive rounds, as every learner of a replication meets them."""
-
-    first: int
-    draws: Floats
-    losses: Floats
-    delays: NDArray[np.int64]
-    expected: Floats
-    key: np.uint64
-    by: int = BY_ROUND
 
 
 @dataclass(frozen=True)
@@ -183,7 +74,7 @@ class _Count:
 
 def chunks(task: Task, replication: int) -> Iterator[Chunk]:
     """The rounds of a replication, from its own three streams of random numbers: losses, delays, draws."""
-    for_losses, for_delays, for_draws = _streams(task, replication)
+    for_losses, for_delays, for_draws, _ = _streams(task, replication)
     key = coins.new_key(for_losses)
     n_arms = task.environment.n_arms
     for rounds in _pieces(task):
@@ -204,7 +95,7 @@ def chunks(task: Task, replication: int) -> Iterator[Chunk]:
 
 
 def _streams(task: Task, replication: int) -> list[np.random.Generator]:
-    seeds = np.random.SeedSequence(task.seed, spawn_key=(replication,)).spawn(3)
+    seeds = np.random.SeedSequence(task.seed, spawn_key=(replication,)).spawn(4)
     return [np.random.default_rng(seed) for seed in seeds]
 
 
@@ -223,7 +114,7 @@ def _fill_delays(task: Task, rng: np.random.Generator, rounds: NDArray[np.int64]
 
 def _truth(task: Task, replication: int) -> dict[str, float]:
     """What learners of a replication are told that must know it. Delays are filled once more, if somebody asks."""
-    _, for_delays, _ = _streams(task, replication)
+    _, for_delays, _, _ = _streams(task, replication)
     filled = ((int(rounds[0]), _fill_delays(task, for_delays, rounds)) for rounds in _pieces(task))
     return truth.tell(truth.wanted(task.learners), task.delays, task.rounds, filled)
 
@@ -236,7 +127,7 @@ def _filled(source: object, values: NDArray[Any], shape: tuple[int, ...], dtype:
 
 def _replicate(task: Task, replication: int, count: _Count) -> Outcome:
     told = _truth(task, replication)
-    players = [Player(tuned, task.environment.n_arms, task.rounds, task.keep_trace, told) for tuned in task.learners]
+    players = [_player(task, tuned, replication, told) for tuned in task.learners]
     regret = np.empty((len(players), task.checkpoints.size))
     uniform_regret = np.empty(task.checkpoints.size)
     totals = np.zeros(task.environment.n_arms)  # each arm's expected loss so far
@@ -267,6 +158,14 @@ def _replicate(task: Task, replication: int, count: _Count) -> Outcome:
         most_outstanding=np.array([player.clock[protocol.MOST_OUTSTANDING] for player in players]),
         traces=tuple(player.finished_trace() for player in players) if task.keep_trace else (),
     )
+
+
+def _player(task: Task, tuned: TunedLearner, replication: int, told: dict[str, float]) -> Player:
+    n_arms = task.environment.n_arms
+    if isinstance(tuned, PlainLearner):
+        chance = _streams(task, replication)[3]
+        return PlainPlayer(tuned, n_arms, task.rounds, task.keep_trace, chance)
+    return Player(tuned, n_arms, task.rounds, task.keep_trace, told)
 
 
 def replicate(task: Task, replication: int) -> Outcome:

@@ -16,15 +16,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from belated import frames, truth
 from belated import learners as catalogue
-from belated.delays import Delays
+from belated.delays import Delays, FillsDelays
 from belated.delays import Recorded as RecordedDelays
 from belated.engine import available_cores
-from belated.environments import Environment, Floats
+from belated.environments import Environment, FillsLosses, Floats
 from belated.environments import Recorded as RecordedLosses
 from belated.errors import unknown
 from belated.intervals import Interval, mean_interval
 from belated.learners import Learner, TunedLearner
-from belated.replication import Chunk, Player, Task, Trace, run
+from belated.player import Chunk, Player, Trace
+from belated.replication import Task, run
 
 
 @dataclass(frozen=True)
@@ -100,8 +101,8 @@ def check_count(name: str, value: Any, least: int = 1) -> int:
 
 def simulate(
     learners: Sequence[str | Learner | TunedLearner] | str | Learner | TunedLearner,
-    environment: Environment | str,
-    delays: Delays | str = "none",
+    environment: Environment | FillsLosses | str,
+    delays: Delays | FillsDelays | str = "none",
     *,
     rounds: int,
     replications: int = 20,
@@ -121,6 +122,7 @@ def simulate(
         (`belated learners` says what) are told the truth, unless it is set.
     environment, delays
         What generates losses and delays, or words for them: `"bernoulli:means=[0.4,0.5]"`, `"pareto:shape=1,scale=10"`.
+        Any object with `n_arms` and `fill`, or with `fill`, will do.
     rounds, replications, seed
         How long, how often, and from which random numbers: replication r depends on (seed, r) alone.
     checkpoints, spacing

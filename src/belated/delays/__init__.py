@@ -5,7 +5,7 @@ letters on the command line and in TOML files.
 """
 
 from belated.delays.dependent import ByArm, ByLoss
-from belated.delays.law import NEVER, Delays, whole
+from belated.delays.law import NEVER, Delays, FillsDelays, whole
 from belated.delays.plain import Batches, Constant, Geometric, NoDelay, Pareto, Uniform
 from belated.delays.recorded import Empirical, Recorded
 from belated.delays.spoiled import Burst, Dropout, Outlier
@@ -20,6 +20,7 @@ __all__ = [
     "Delays",
     "Dropout",
     "Empirical",
+    "FillsDelays",
     "Geometric",
     "NoDelay",
     "Outlier",

@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,10 @@ class Delays(Family, ABC):
             wanted = {"name": "constant", "delay": int(wanted)}
         return super().find(wanted)
 
+    @classmethod
+    def adopt(cls, stranger: Any) -> "Delays":
+        return _Adopted(stranger)
+
     by: str = "round"
     """What a delay depends on: the round alone, or also the `arm` that is played, or the `loss` that it brings."""
 
@@ -40,6 +44,32 @@ class Delays(Family, ABC):
         """The delay of each round: shape (n,). By arm: (n, arms), arms beyond the last column as the last. By loss:
         (n, 2), for losses below 1/2 and for the others.
         """
+
+
+class FillsDelays(Protocol):
+    """Any object that can stand for a law of delay."""
+
+    def fill(self, rng: np.random.Generator, rounds: Integers) -> Any: ...
+
+
+class _Adopted(Delays):
+    """An object of somebody else's class: it has `fill`."""
+
+    def __init__(self, stranger: Any) -> None:
+        self.stranger = stranger
+        self.longest = getattr(stranger, "longest", None)
+        self.tail_index = getattr(stranger, "tail_index", None)
+        self.by = getattr(stranger, "by", "round")
+
+    def __repr__(self) -> str:
+        return repr(self.stranger)
+
+    @property
+    def title(self) -> str:
+        return str(getattr(self.stranger, "title", type(self.stranger).__name__))
+
+    def fill(self, rng: np.random.Generator, rounds: Integers) -> Integers:
+        return self.stranger.fill(rng, rounds)
 
 
 def whole(values: NDArray[np.float64]) -> Integers:

@@ -6,7 +6,7 @@ they are coins (`belated.coins`), the losses. All learners of one replication me
 """
 
 from belated.environments.adversarial import Blocks, Constrained, Corrupted, Drifting, Resonant, Switching
-from belated.environments.environment import Environment, Filled, Floats, Rounds, check_arms, check_share
+from belated.environments.environment import Environment, Filled, FillsLosses, Floats, Rounds, check_arms, check_share
 from belated.environments.stochastic import Bernoulli, Beta, Recorded, Stochastic
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "Drifting",
     "Environment",
     "Filled",
+    "FillsLosses",
     "Floats",
     "Recorded",
     "Resonant",

@@ -1,7 +1,7 @@
 """What an environment is: a source of losses that fills chunks."""
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,10 @@ class Environment(Family, ABC):
     longest: int | None = None
     """The last round it can fill, or None where there is no last."""
 
+    @classmethod
+    def adopt(cls, stranger: Any) -> "Environment":
+        return _Adopted(stranger)
+
     @abstractmethod
     def fill(self, rng: np.random.Generator, rounds: NDArray[np.int64]) -> tuple[Floats, Floats | None]:
         """Expected losses, (n, n_arms) or (1, n_arms) where all n rounds have the same, and losses in [0, 1], (n,
@@ -30,6 +34,33 @@ class Environment(Family, ABC):
         None for the losses means coins: 1 with the expected probability, else 0. They are flipped where they are
         played.
         """
+
+
+class FillsLosses(Protocol):
+    """Any object that can stand for an environment."""
+
+    n_arms: int
+
+    def fill(self, rng: np.random.Generator, rounds: NDArray[np.int64]) -> tuple[Any, Any]: ...
+
+
+class _Adopted(Environment):
+    """An object of somebody else's class: it has `n_arms` and `fill`."""
+
+    def __init__(self, stranger: Any) -> None:
+        self.stranger = stranger
+        self.n_arms = check_arms(getattr(stranger, "n_arms", None))
+        self.longest = getattr(stranger, "longest", None)
+
+    def __repr__(self) -> str:
+        return repr(self.stranger)
+
+    @property
+    def title(self) -> str:
+        return str(getattr(self.stranger, "title", type(self.stranger).__name__))
+
+    def fill(self, rng: np.random.Generator, rounds: NDArray[np.int64]) -> tuple[Floats, Floats | None]:
+        return self.stranger.fill(rng, rounds)
 
 
 def check_arms(n_arms: Any) -> int:

@@ -39,9 +39,10 @@ from belated.learners import (
     uniform,
 )
 from belated.learners.learner import Learner, Parameter, TunedLearner, Value
+from belated.learners.plain import PlainLearner
 from belated.learners.published import published
 
-__all__ = ["Learner", "Parameter", "TunedLearner", "Value", "catalogue", "find", "published", "tune"]
+__all__ = ["Learner", "Parameter", "PlainLearner", "TunedLearner", "Value", "catalogue", "find", "published", "tune"]
 
 _FAMILIES = (
     (robust, hybrid, hybrid_skipping, damped, sapo),
@@ -66,6 +67,8 @@ def find(name: str) -> Learner:
 def tune(learner: "str | Learner | TunedLearner", **values: Value) -> TunedLearner:
     """A learner with its parameters set, from a name, from words such as `robust:delay_constant=1`, or from itself."""
     if isinstance(learner, TunedLearner):
+        if not values:
+            return learner
         return learner.learner.with_parameters(**{**learner.values, **values})
     if isinstance(learner, Learner):
         return learner.with_parameters(**values)
