@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
+import bench_league
 import numpy as np
 from baselines import numpy_tsallis_inf, plain_ucb1
 
@@ -202,6 +203,7 @@ SECTIONS: dict[str, Callable[[], list[Row]]] = {
     "live": live,
     "start": start,
     "memory": memory,
+    "league": bench_league.rows,
 }
 
 

@@ -55,6 +55,8 @@ _FRESH_LOGS = 128  # rounds between fresh logarithms, so that rounding in LOGS c
 _SMALL = 2e-7  # a sum of squared steps below this: what is left, of the fourth order, is under 2e-13
 _CLOSE = 1e-7  # a miss of sum x = 1 below this: what Newton leaves, of the second order, is under 1e-14
 _LARGE = 0.1  # a sum of squares above this: the series is not to be trusted
+_FAR = 0.1  # a relative step of one arm beyond this: it is solved for by itself first
+_TALLEST = 1e90  # roots beyond this (x below 1e-180) would overflow in a pass: such a state stays cold
 _MOST = 1e100  # no loss estimate goes beyond this; squares and products of what follows from it are still numbers
 
 FEWEST_ARMS = 2
@@ -230,8 +232,7 @@ def _cold(state: Vector, a: float, b: float, arms: int) -> None:
         state[at(i) + SHARES] /= total
     state[TSALLIS_RATE] = a
     state[ENTROPY_RATE] = b
-    # Roots beyond 1e90 (x below 1e-180) would overflow in a warm pass: such a state stays cold.
-    state[AGE] = 1.0 if largest < 1e90 else 0.0
+    state[AGE] = 1.0 if largest < _TALLEST else 0.0
 
 
 @kernel
@@ -271,6 +272,24 @@ def solve(state: Vector, a: float, b: float, p: Vector) -> None:
             place += np.uint64((FIELDS - 1) * LANES)
 
 
+@kernel
+def _jump(state: Vector, i: np.uint64) -> None:
+    """The loss of one arm has changed by more than the series bears: solve (*) for that arm alone, at the present mu,
+    and let mu give to the others what the arm has lost. A pass then finds all of them close.
+    """
+    a = state[TSALLIS_RATE]
+    b = state[ENTROPY_RATE]
+    before = math.exp(-2.0 * state[i + LOGS])
+    s = _log_root(a, b, max(state[i + LOSSES] - state[LEVEL], a))
+    y = math.exp(min(s, 700.0))
+    state[i + ROOTS] = y
+    state[i + LOGS] = s
+    state[i + STEP_SLOPES] = 1.0 / (a * y + 2.0 * b)
+    state[LEVEL] += (before - math.exp(-2.0 * s)) * state[LEVEL_SLOPE]
+    if y > _TALLEST:
+        state[AGE] = 0.0
+
+
 @kernel(inline=True)
 def add_loss(state: Vector, arm: int, amount: float) -> None:
     """L_arm += amount, and let mu follow: dmu/dL_i = x_i w_i / sum x w, so that the next pass starts close."""
@@ -278,7 +297,11 @@ def add_loss(state: Vector, arm: int, amount: float) -> None:
     amount = min(amount, _MOST - state[i + LOSSES])
     state[i + LOSSES] += amount
     if state[AGE] > 0.0:
-        state[LEVEL] += 2.0 * amount * state[i + STEP_SLOPES] * state[i + SHARES] * state[LEVEL_SLOPE]
+        step = amount * state[i + STEP_SLOPES]
+        if abs(step) > _FAR:
+            _jump(state, i)
+        else:
+            state[LEVEL] += 2.0 * step * state[i + SHARES] * state[LEVEL_SLOPE]
 
 
 @kernel

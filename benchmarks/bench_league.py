@@ -1,0 +1,93 @@
+"""What the league costs: two cores against one, a cluster against threads, a second start, memory."""
+
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from belated import league, suite
+
+CELLS = ["stochastic-k10/*", "constrained-k10/*", "resonant-k2/1000"]
+MEMORY = """
+import sys, tempfile
+from pathlib import Path
+from belated import league, suite
+names = ["stochastic-k1000/none", "stochastic-k10/dropout", "stochastic-k100/100"]
+cells = tuple(cell.at(20_000) for cell in suite.find(names))
+with tempfile.TemporaryDirectory() as folder:
+    league.play(league.Settings(cells, league.competitors(), replications=2), Path(folder), progress=False)
+print(next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM")) / 1024)
+"""
+
+
+def settings(rounds: int, replications: int) -> league.Settings:
+    cells = tuple(cell.at(rounds) for cell in suite.find(CELLS))
+    return league.Settings(cells, league.competitors(), replications=replications)
+
+
+def seconds(**where: Any) -> float:
+    """How long a league of moderate size takes."""
+    with tempfile.TemporaryDirectory() as folder:
+        begun = time.perf_counter()
+        league.play(settings(20_000, 4), Path(folder), progress=False, **where)
+        return time.perf_counter() - begun
+
+
+def on_cluster(times: int) -> float:
+    """The same on a scheduler and two workers of one thread, all on this machine: the least of some times."""
+    programs = Path(sys.executable).parent
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "scheduler.json"
+        quiet: Any = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": folder}
+        scheduler: list[Any] = [
+            programs / "dask",
+            "scheduler",
+            "--port",
+            "0",
+            "--no-dashboard",
+            "--scheduler-file",
+            file,
+        ]
+        processes = [subprocess.Popen([*scheduler, "--no-dashboard", "--host", "127.0.0.1"], **quiet)]
+        try:
+            while not (file.exists() and "tcp://" in file.read_text()):
+                time.sleep(0.05)
+            address = next(part for part in file.read_text().split('"') if part.startswith("tcp://"))
+            for _ in range(2):
+                worker: list[Any] = [programs / "dask", "worker", address, "--nthreads", "1", "--no-dashboard"]
+                processes.append(subprocess.Popen(worker, **quiet))
+            seconds(cluster=address)  # once before: workers load compiled code
+            return min(seconds(cluster=address) for _ in range(times))
+        finally:
+            for process in reversed(processes):
+                process.kill()
+                process.wait()
+
+
+def rows(times: int = 3) -> list[tuple[str, str, str, bool | None]]:
+    seconds()  # once before, so that nothing is compiled
+    one = min(seconds(workers=1) for _ in range(times))
+    two = min(seconds(workers=2) for _ in range(times))
+    cluster = on_cluster(times)
+    with tempfile.TemporaryDirectory() as folder:
+        plan = league.Settings(tuple(cell.at(2000) for cell in suite.suite.values()), league.competitors(), 5)
+        league.play(plan, Path(folder), progress=False)
+        begun = time.perf_counter()
+        league.play(plan, Path(folder), progress=False)
+        again = time.perf_counter() - begun
+    done = subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True)
+    peak = float(done.stdout)
+    efficiency, overhead = one / two / 2.0, cluster / two - 1.0
+    return [
+        (
+            f"league: efficiency of two cores ({one:.1f} s on one)",
+            f"{efficiency:.2f}",
+            "at least 0.85",
+            efficiency >= 0.85,
+        ),
+        ("league: Dask, two workers, over two threads", f"{overhead:+.1%}", "at most +5%", overhead <= 0.05),
+        ("league: starting a finished one again, 41 cells", f"{again:.2f} s", "at most 5 s", again <= 5.0),
+        ("league: peak memory, 1,000 arms among the cells", f"{peak:.0f} MB", "at most 1000 MB", peak <= 1000.0),
+    ]
