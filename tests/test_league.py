@@ -57,6 +57,13 @@ def test_who_cannot_play_does_not(played: league.League) -> None:
     assert np.isfinite(np.delete(finals, NAMES.index("exp3_delayed"), axis=0)).all()
 
 
+def test_a_cell_in_which_nobody_can_play_is_left_out(tmp_path: Path) -> None:
+    only = settings(learners=league.competitors(["exp3_delayed"]))
+    assert [cell.id for cell in league.play(only, tmp_path).cells] == ["stochastic-k10/pareto", "resonant-k2/100"]
+    with pytest.raises(ValueError, match="'exp3_delayed' must know the delay of a decision"):
+        settings(learners=league.competitors(["exp3_delayed"]), cells=CELLS[2:])
+
+
 def test_workers_and_order_do_not_matter(played: league.League, tmp_path: Path) -> None:
     same(played, league.play(settings(), tmp_path / "two", workers=2))
     turned = settings(cells=CELLS[::-1], learners=league.competitors(NAMES[::-1]))
@@ -77,6 +84,7 @@ def test_what_is_there_is_not_played_again(tmp_path: Path, monkeypatch: pytest.M
     more = league.play(settings(learners=league.competitors(["ucb", "robust"])), tmp_path)
     assert asked == ["robust"] * 12  # 3 cells x 4 replications
     np.testing.assert_array_equal(more.finals()[0], first.finals()[0])
+    league.play(settings(learners=league.competitors(["ucb"]), replications=2), tmp_path)  # leaves the others alone
     asked.clear()
     same(more, league.play(settings(learners=league.competitors(["ucb", "robust"])), tmp_path))
     assert asked == []

@@ -50,6 +50,9 @@ class Settings:
             for name in given:
                 if given.count(name) > 1:
                     raise ValueError(f"{kind} {name!r} is given twice; each may be given once")
+        for tuned in self.learners:
+            if not any(self.fits(tuned, cell) for cell in self.cells):
+                truth.check([tuned], self.cells[0].delays)  # says why
 
     @property
     def labels(self) -> list[str]:
@@ -127,7 +130,7 @@ def play(
     failures: dict[str, str] = {}
     if work:
         _play(settings, store, work, failures, workers, cluster, progress, report)
-    results = {cell.id: store.read(cell) for cell in settings.cells if cell.id not in failures}
+    results = {cell.id: store.read(cell) for cell in settings.cells if cell.id not in failures and store.known[cell.id]}
     return League(settings, results, failures)
 
 
@@ -190,7 +193,8 @@ class Store:
             self.known[cell.id] = self._load(cell)
 
     def path(self, cell: Cell) -> Path:
-        return self.folder / "cells" / (cell.id.replace("/", "--") + ".npz")
+        """Another for each number of rounds, of replications, seed and version of the code: they do not disturb."""
+        return self.folder / "cells" / f"{cell.id.replace('/', '--')}--{self.fingerprint(cell)[:8]}.npz"
 
     def fingerprint(self, cell: Cell) -> str:
         """What a stored result must agree in to be used."""
