@@ -1,9 +1,12 @@
 """What the league costs: two cores against one, a cluster against threads, a second start, memory."""
 
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,28 +31,21 @@ def settings(rounds: int, replications: int) -> league.Settings:
 
 
 def seconds(**where: Any) -> float:
-    """How long a league of moderate size takes."""
+    """How long a league takes whose tasks are those of the full one: 18 cells, 100,000 rounds, two replications."""
     with tempfile.TemporaryDirectory() as folder:
         begun = time.perf_counter()
-        league.play(settings(20_000, 4), Path(folder), progress=False, **where)
+        league.play(settings(100_000, 2), Path(folder), progress=False, **where)
         return time.perf_counter() - begun
 
 
-def on_cluster(times: int) -> float:
-    """The same on a scheduler and two workers of one thread, all on this machine: the least of some times."""
+@contextmanager
+def dask_cluster() -> Iterator[str]:
+    """A scheduler and two workers of one thread, all on this machine: the address."""
     programs = Path(sys.executable).parent
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "scheduler.json"
         quiet: Any = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": folder}
-        scheduler: list[Any] = [
-            programs / "dask",
-            "scheduler",
-            "--port",
-            "0",
-            "--no-dashboard",
-            "--scheduler-file",
-            file,
-        ]
+        scheduler: list[Any] = [programs / "dask", "scheduler", "--port", "0", "--scheduler-file", file]
         processes = [subprocess.Popen([*scheduler, "--no-dashboard", "--host", "127.0.0.1"], **quiet)]
         try:
             while not (file.exists() and "tcp://" in file.read_text()):
@@ -58,8 +54,7 @@ def on_cluster(times: int) -> float:
             for _ in range(2):
                 worker: list[Any] = [programs / "dask", "worker", address, "--nthreads", "1", "--no-dashboard"]
                 processes.append(subprocess.Popen(worker, **quiet))
-            seconds(cluster=address)  # once before: workers load compiled code
-            return min(seconds(cluster=address) for _ in range(times))
+            yield address
         finally:
             for process in reversed(processes):
                 process.kill()
@@ -67,10 +62,10 @@ def on_cluster(times: int) -> float:
 
 
 def rows(times: int = 3) -> list[tuple[str, str, str, bool | None]]:
-    seconds()  # once before, so that nothing is compiled
-    one = min(seconds(workers=1) for _ in range(times))
-    two = min(seconds(workers=2) for _ in range(times))
-    cluster = on_cluster(times)
+    with dask_cluster() as address:
+        seconds(cluster=address)  # once before, so that nothing is compiled or loaded later
+        taken = [(seconds(workers=1), seconds(workers=2), seconds(cluster=address)) for _ in range(times)]
+    one, two, cluster = (statistics.median(column) for column in zip(*taken, strict=True))
     with tempfile.TemporaryDirectory() as folder:
         plan = league.Settings(tuple(cell.at(2000) for cell in suite.suite.values()), league.competitors(), 5)
         league.play(plan, Path(folder), progress=False)

@@ -10,7 +10,8 @@ floor: a tenth of the rate that nobody can beat against all losses. Below it, al
 ranked, too, but nobody is measured by them.
 
 Intervals are bootstrap percentiles over replications: in each of many draws every cell's replications are drawn
-again, the same for all learners, since they met the same losses and delays.
+again, the same for all learners, since they met the same losses and delays; the learner by which a cell is measured
+stays the one that it is.
 """
 
 from dataclasses import dataclass
@@ -50,27 +51,38 @@ def floors(league: League) -> Floats:
     return np.array([FLOOR * np.sqrt(cell.environment.n_arms * cell.rounds) for cell in league.cells])
 
 
-def ratios(league: League, finals: Floats | None = None) -> Floats:
+def ratios(league: League) -> Floats:
     """(learners, cells): regret over that of the best uninformed learner, both at least the floor; nan: no play."""
-    table = league.finals() if finals is None else finals
-    means = np.maximum(table.mean(axis=-1), floors(league))
+    finals = league.finals()
+    return _ratios(league, finals, _best(league, finals))
+
+
+def _best(league: League, finals: Floats) -> NDArray[np.int64]:
+    """The best uninformed learner of each cell; of all learners where everybody is informed."""
     uninformed = np.array([not tuned.informed for tuned in league.settings.learners])
-    pool = means[uninformed] if uninformed.any() else means
-    best = np.where(np.isnan(pool), np.inf, pool).min(axis=0)
-    return np.asarray(means / best)
+    means = np.where(np.isnan(finals), np.inf, finals).mean(axis=-1)
+    if uninformed.any():
+        means[~uninformed] = np.inf
+    return np.argmin(means, axis=0)
+
+
+def _ratios(league: League, finals: Floats, best: NDArray[np.int64]) -> Floats:
+    means = np.maximum(finals.mean(axis=-1), floors(league))
+    return np.asarray(means / means[best, np.arange(best.size)])
 
 
 def standings(league: League, seed: int = 0) -> list[Standing]:
     """All learners, the best geometric mean first."""
     finals = league.finals()
-    table = ratios(league)
+    best = _best(league, finals)
+    table = _ratios(league, finals, best)
     geometric = _geometric(table)
     rng = np.random.default_rng(seed)
     count = finals.shape[-1]
     draws = np.empty((DRAWS, finals.shape[0]))
     for b in range(DRAWS):
         picks = rng.integers(0, count, (finals.shape[1], count))
-        draws[b] = _geometric(ratios(league, np.take_along_axis(finals, picks[None], axis=-1)))
+        draws[b] = _geometric(_ratios(league, np.take_along_axis(finals, picks[None], axis=-1), best))
     ranks = _ranks(geometric)
     drawn_ranks = np.array([_ranks(row) for row in draws])
     low, high = np.quantile(draws, [0.025, 0.975], axis=0)
