@@ -111,6 +111,24 @@ def test_warm_solutions_are_as_good_as_cold_ones(arms: int, constant: float, jum
     assert warm > 20
 
 
+def test_jumps_of_one_arm_do_not_start_from_nothing() -> None:
+    """1,000 arms, losses of 1 weighted by probabilities near 1/1,000: nine rounds in ten begin from the one before."""
+    rng = np.random.default_rng(2)
+    arms = 1000
+    state, p = np.zeros(simplex.size(arms)), np.zeros(arms)
+    warm = 0
+    for t in range(1, 1001):
+        age = state[simplex.AGE]
+        solve(state, math.sqrt(t), 0.1 * math.sqrt(t), p)
+        warm += state[simplex.AGE] == age + 1.0
+        arm = int(np.searchsorted(np.cumsum(p), rng.random()))
+        add_loss(state, arm, 1.0 / p[arm])
+    assert warm > 900
+    losses = state[simplex.LOSSES_AT.places(arms)]
+    solve(state, math.sqrt(1001), 0.1 * math.sqrt(1001), p)
+    np.testing.assert_allclose(p, ftrl_distribution(losses, math.sqrt(1001), 0.1 * math.sqrt(1001)), rtol=1e-11)
+
+
 def test_rounding_does_not_pile_up() -> None:
     """After 200,000 warm rounds the solution is that of a cold start from the same losses."""
     rng = np.random.default_rng(1)
