@@ -1,13 +1,15 @@
-"""An environment and a law of delay of your own, in simulations, without touching the package.
+"""An environment and a law of delay of your own, in simulations and in the league, without touching the package.
 
 `python examples/own_environment.py` plays a shop whose customers buy by day and answer at night.
 """
 
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from belated import simulate
+from belated import league, simulate, suite
 
 DAY = 1000  # rounds
 
@@ -46,3 +48,9 @@ if __name__ == "__main__":
     for learner in result.learners:
         mean, low, high = result.final(learner)
         print(f"{learner:<28} regret {mean:6.0f}   95 % interval {low:6.0f} to {high:6.0f}")
+
+    cells = (suite.Cell("shop/evening", Shop(), Evening(), 5000), suite.suite["stochastic-k10/batches"].at(5000))
+    settings = league.Settings(cells, league.competitors(["hybrid_skipping", "thompson"]), replications=3)
+    with tempfile.TemporaryDirectory() as folder:
+        played = league.play(settings, Path(folder))
+    print("mean regret, cell by cell:", played.finals().mean(axis=2).round().tolist())

@@ -77,6 +77,14 @@ def test_scales() -> None:
     assert bounds.best_skipping([NEVER, 0, 0], 1.0).skipped.tolist() == [1]
 
 
+def test_uniform_play_is_a_scale() -> None:
+    """0.1 * 9/10 a round where one arm in ten is better by 0.1; nothing under resonance, over whole periods."""
+    assert suite.suite["stochastic-k10/none"].uniform_regret == pytest.approx(9000.0)
+    assert suite.suite["constrained-k10/100"].uniform_regret == pytest.approx(9000.0)
+    assert suite.suite["resonant-k2/1000"].uniform_regret == pytest.approx(0.0, abs=1e-6)
+    assert suite.suite["blocks-k2/100"].uniform_regret > 0.0
+
+
 @pytest.mark.parametrize(
     ("delays", "weight", "message"),
     [([[1]], 1.0, "shape"), ([-1], 1.0, "at least 0"), ([1], math.inf, "weight is inf"), ([1], -1.0, "weight is -1")],

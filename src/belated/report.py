@@ -199,9 +199,7 @@ waits before it gives one up, and how many it has given up on.</figcaption></fig
 
 
 def _numbers(league: League, order: Sequence[str]) -> str:
-    informed = {tuned.label for tuned in league.settings.learners if tuned.informed}
-    names = [name + (tables.INFORMED if name in informed else "") for name in order]
-    table = _table(["cell", *names, "uniform play", "√(KT) + Φ"], tables.league_rows(league, order))
+    table = _table(tables.league_header(league, order), tables.league_rows(league, order))
     return f"""<p>Regret at the last round, mean ± half of its 95 % interval; the smallest of a cell is marked; – where
 a learner must know what nobody can tell.</p>{table}"""
 

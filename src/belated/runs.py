@@ -3,6 +3,7 @@
 import argparse
 import json
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -51,11 +52,16 @@ def _run(
     played = leagues.play(settings, options.out, workers=options.workers, cluster=options.cluster, report=say)
     if played.results:
         rows = standings(played)
-        say(f"{len(played.cells)} cells, {len(competitors)} learners, {options.replications} replications")
+        counts = {"cell": len(played.cells), "learner": len(competitors), "replication": options.replications}
+        say(", ".join(f"{count} {what}{'s' if count != 1 else ''}" for what, count in counts.items()))
         say("")
         say(tables.standings_table(rows))
         if note := tables.league_note(played):
             say(note)
+        order = [row.learner for row in rows]
+        if len(order) <= tables.MANY:
+            say("")
+            say(tables.league_table(played, order))
         say("")
         say("written: " + ", ".join(str(path) for path in write(played, rows, options.out)))
     for name, failure in played.failures.items():
@@ -69,20 +75,20 @@ def write(league: League, rows: Sequence[Standing], folder: Path) -> list[Path]:
     for name, content in (("final", leagues.final_rows), ("curves", leagues.curve_rows)):
         written.append(folder / f"{name}.csv")
         comparison.write_csv(written[-1], content(league))
-        try:
+        with suppress(ImportError):  # without polars or pandas CSV must do
             frames.write_parquet(folder / f"{name}.parquet", content(league))
             written.append(folder / f"{name}.parquet")
-        except ImportError:
-            pass  # CSV has the same
+    order = [row.learner for row in rows]
+    written.append(folder / "regret.md")
+    written[-1].write_text(
+        tables.markdown_table(tables.league_header(league, order), tables.league_rows(league, order)) + "\n"
+    )
     written.append(folder / "standings.json")
     written[-1].write_text(json.dumps([asdict(row) for row in rows], indent=1, ensure_ascii=False) + "\n")
     written.append(folder / "league.json")
     written[-1].write_text(json.dumps(described(league), indent=1, ensure_ascii=False) + "\n")
-    try:
-        order = [row.learner for row in rows]
+    with suppress(ImportError):  # no figures without matplotlib
         written += figures.save(figures.draw_heat_map(league, order), folder / "heatmap", ("png", "svg", "pdf"))
-    except ImportError:
-        pass  # no figures without matplotlib
     return written
 
 

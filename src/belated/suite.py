@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -22,12 +23,16 @@ QUICK_ROUNDS = 20_000
 
 @dataclass(frozen=True)
 class Cell:
-    """One problem of the suite."""
+    """One problem: of the suite, or your own, from environments and delays, words for them, or objects that fill."""
 
     id: str
-    environment: Environment
-    delays: Delays
+    environment: Any
+    delays: Any
     rounds: int = ROUNDS
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "environment", Environment.find(self.environment))
+        object.__setattr__(self, "delays", Delays.find(self.delays))
 
     @property
     def title(self) -> str:
@@ -39,6 +44,17 @@ class Cell:
         delays = self.delays.fill(np.random.default_rng(0), np.arange(1, self.rounds + 1))
         slowest = delays if delays.ndim == 1 else delays.max(axis=1)
         return bounds.scale(self.environment.n_arms, np.minimum(slowest, self.rounds - np.arange(1, self.rounds + 1)))
+
+    @cached_property
+    def uniform_regret(self) -> float:
+        """What uniform play costs, for one draw of the losses."""
+        rng = np.random.default_rng(0)
+        totals = np.zeros(self.environment.n_arms)
+        for first in range(1, self.rounds + 1, 10_000):
+            piece = np.arange(first, min(first + 10_000, self.rounds + 1))
+            expected, _ = self.environment.fill(rng, piece)
+            totals += np.broadcast_to(expected, (piece.size, totals.size)).sum(axis=0)
+        return float(totals.mean() - totals.min())
 
     def at(self, rounds: int) -> "Cell":
         """The same problem, shorter or longer."""

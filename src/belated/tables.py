@@ -171,6 +171,16 @@ def league_rows(league: League, order: Sequence[str]) -> list[list[str]]:
     return rows
 
 
+def league_header(league: League, order: Sequence[str]) -> list[str]:
+    informed = {tuned.label for tuned in league.settings.learners if tuned.informed}
+    return ["cell", *(name + (INFORMED if name in informed else "") for name in order), "uniform play", "√(KT) + Φ"]
+
+
+def league_table(league: League, order: Sequence[str]) -> str:
+    """Regret at the last round, mean and half of its 95 % interval, the smallest of a cell with a star."""
+    return text_table(league_header(league, order), league_rows(league, order), [False] + [True] * (len(order) + 2))
+
+
 def league_note(league: League) -> str:
     """What the marks mean; nothing where there are none."""
     told = [f"{tuned.label} ({', '.join(tuned.informed)})" for tuned in league.settings.learners if tuned.informed]
