@@ -46,4 +46,4 @@ if __name__ == "__main__":
     settings = league.Settings(cells, league.competitors([mine, COMPILED, "ucb"]), replications=3)
     with tempfile.TemporaryDirectory() as folder:
         played = league.play(settings, Path(folder))
-    print("mean regret, cell by cell:", played.finals().mean(axis=2).round().tolist())
+    print("mean regret, learner by learner, cell by cell:", played.finals().mean(axis=2).round().tolist())

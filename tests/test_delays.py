@@ -144,6 +144,9 @@ def test_empirical_delays_are_drawn_from_a_file(tmp_path: Path) -> None:
     file.write_text("# nothing\n")
     with pytest.raises(ValueError, match="holds no delays"):
         Empirical(file)
+    file.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ValueError, match=r"delays.txt is not text"):
+        Empirical(file)
     with pytest.raises(OSError, match="missing"):
         Empirical(tmp_path / "missing.txt")
 
@@ -190,6 +193,8 @@ def test_bad_news_of_coins_travels_slowly() -> None:
 
 
 def test_dependent_delays_by_words_and_their_truth() -> None:
+    assert Delays.find("byarm:laws=[none,(geometric:mean=5)]") == ByArm(["none", Geometric(5)])
+    assert Delays.find("recorded:delays=[3,never,0]").fill(np.random.default_rng(0), np.array([2]))[0] == NEVER
     law = Delays.find("byarm:laws=[0,30]")
     assert law == ByArm([0, 30])
     assert ByArm([Pareto(shape=0.5), 3]).tail_index == 0.5
@@ -207,7 +212,8 @@ def test_dependent_delays_by_words_and_their_truth() -> None:
         ("burst:count=-1", "count is -1"),
         ("batches:every=0", "every is 0"),
         ("byarm:laws=3", "laws is 3; a list"),
-        ("byarm:laws=[0,later]", "laws is"),
+        ("byarm:laws=[0,later]", "unknown delays 'later'"),
+        ("recorded:delays=[3,soon]", "delays\\[1\\] is 'soon'"),
         ("byloss:bad=-1", "delay is -1"),
     ],
 )

@@ -97,7 +97,7 @@ def test_recorded_losses_are_played_as_they_are() -> None:
         ("recorded:losses=[[0.5,2.0]]", "losses\\[0, 1\\] is 2.0"),
         ("recorded:losses=[0.5,0.5]", "rounds x arms"),
         ("bernoulli:means=0.5", "means is 0.5; a list"),
-        ("bernoulli:means=[0.5,x]", "means is '\\[0.5,x\\]'"),
+        ("bernoulli:means=[0.5,x]", "means\\[1\\] is 'x'"),
         ("stochastic:gap=x", "gap is 'x'"),
     ],
 )

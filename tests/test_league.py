@@ -223,6 +223,27 @@ def test_the_command_writes_numbers_and_pictures(tmp_path: Path, capsys: pytest.
         assert (tmp_path / f"heatmap.{kind}").read_bytes().startswith(magic)
 
 
+def test_small_leagues(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One replication gives no intervals; who can play nowhere is left out with a word."""
+    arguments = ["league", "--cells", "stochastic-k10/by-arm", "--rounds", "40", "--replications", "1"]
+    assert main([*arguments, "--out", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert "left out, since nobody can tell them what they must know here: exp3_delayed" in out
+    assert "1 cell, 22 learners, 1 replication\n" in out
+    assert all(
+        line.split()[1] == "–"
+        for line in out.splitlines()
+        if line.strip()[:2].strip().isdigit() and "cell," not in line
+    )
+    for content in ("{}", "[]", "{", "\x00"):
+        (tmp_path / "league.json").write_text(content)
+        assert main(["report", str(tmp_path)]) == 2
+        assert "league.json is damaged" in capsys.readouterr().err
+    (tmp_path / "league.json").write_text('{"cells": [], "learners": ["mine"], "replications": 1, "seed": 0}')
+    assert main(["report", str(tmp_path)]) == 2
+    assert "learners of your own" in capsys.readouterr().err
+
+
 def test_sweep(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = [
         "sweep",
@@ -256,6 +277,7 @@ def test_sweep(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (["league", "--learners", "robust", "robust"], "learner 'robust' is given twice"),
         (["league", "--replications", "0"], "replications is 0"),
         (["report", "nowhere"], "nowhere holds no league"),
+        (["league", "--workers", "0"], "workers is 0"),
         (
             ["league", "--cluster", "tcp://127.0.0.1:1", "--suite", "quick"],
             "no Dask scheduler answers at tcp://127.0.0.1:1",

@@ -8,7 +8,11 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, Request, sync_playwright
 
+from belated import league, report
 from belated.cli import main
+from belated.learners import PlainLearner
+from belated.suite import Cell
+from test_plain import PlainExp3
 
 QUIET = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
 LEARNERS = ["robust", "ucb", "thompson", "damped", "exp3_delayed"]
@@ -110,3 +114,13 @@ def test_the_same_league_gives_the_same_page(folder: Path) -> None:
     before = (folder / "report.html").read_bytes()
     assert main(["report", str(folder)]) == 0
     assert (folder / "report.html").read_bytes() == before
+
+
+def test_a_league_of_your_own_has_a_report(tmp_path: Path) -> None:
+    """One learner that is not in the catalogue, one cell that is not in the suite."""
+    cell = Cell("mine/none", "stochastic:arms=3", "none", 300)
+    settings = league.Settings((cell,), league.competitors([PlainLearner("mine", PlainExp3)]), replications=2)
+    page = report.write(tmp_path, league.play(settings, tmp_path)).read_text()
+    for words in ("1 learner, 1 cell,", "the best learners of each cell", "What <code>mine</code> waits for"):
+        assert words in page
+    assert "robust" not in page

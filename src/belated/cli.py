@@ -13,8 +13,11 @@ Play learners against the same losses, delays and draws; print their final regre
 write the numbers. Without options: the paper's headline.
 
 environments   bernoulli:means=[0.4,0.5,0.5]    stochastic:arms=10,gap=0.1    constrained:arms=10,gap=0.1,growth=1.6
+               beta    switching    blocks    resonant    corrupted    drifting; docs/concepts.md has their settings
 delays         none    constant:delay=100    geometric:mean=50    uniform:low=0,high=20    pareto:shape=1,scale=10
                outlier:others=0 (the first outcome never comes)    dropout:share=0.1,others=20 (a share never comes)
+               burst:count=316,delay=100000    batches:every=1000    byarm:laws=[0,100]    byloss:good=0,bad=1000
+               empirical:file=delays.txt
 learners       robust    robust:delay_constant=1    bold:base=exp3 ...; `belated learners` lists them. Those that must
                know something about the problem are told it, and marked
 

@@ -194,7 +194,7 @@ def draw_trace(trace: Trace, title: str) -> Any:
         lower.set_xlabel("round")
         for axes in (upper, lower):
             axes.grid(True, which="major")
-            axes.set_xlim(1, rounds[-1])
+            axes.set_xlim(1, max(rounds[-1], 2))
             axes.set_ylim(bottom=0)
     return figure
 

@@ -32,6 +32,15 @@ POINTS = 60
 ARRAYS = ("regret", "skipped", "most_outstanding")
 
 
+def can_play(tuned: TunedLearner, cell: Cell) -> bool:
+    """Whether a learner can play in a cell: some must know what nobody can tell there."""
+    try:
+        truth.check([tuned], cell.delays)
+    except ValueError:
+        return False
+    return True
+
+
 @dataclass(frozen=True)
 class Settings:
     """What a league is about."""
@@ -51,7 +60,7 @@ class Settings:
                 if given.count(name) > 1:
                     raise ValueError(f"{kind} {name!r} is given twice; each may be given once")
         for tuned in self.learners:
-            if not any(self.fits(tuned, cell) for cell in self.cells):
+            if not any(can_play(tuned, cell) for cell in self.cells):
                 truth.check([tuned], self.cells[0].delays)  # says why
 
     @property
@@ -69,14 +78,6 @@ class Settings:
             checkpoints=spaced_checkpoints(cell.rounds, POINTS),
             keep_trace=False,
         )
-
-    def fits(self, tuned: TunedLearner, cell: Cell) -> bool:
-        """Whether a learner can play in a cell: some must know what nobody can tell there."""
-        try:
-            truth.check([tuned], cell.delays)
-        except ValueError:
-            return False
-        return True
 
 
 @dataclass(frozen=True)
@@ -121,10 +122,12 @@ def play(
 
     A cell in which something goes wrong is reported with its name; the others go on.
     """
+    if workers is not None:
+        check_count("workers", workers)
     store = Store(folder, settings)
     work: dict[str, tuple[Cell, Task]] = {}
     for cell in settings.cells:
-        missing = [each for each in settings.learners if settings.fits(each, cell) and not store.has(cell, each)]
+        missing = [each for each in settings.learners if can_play(each, cell) and not store.has(cell, each)]
         if missing:
             work[cell.id] = (cell, settings.task(cell, missing))
     failures: dict[str, str] = {}

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from belated import figures, runs, tables
-from belated.league import League, competitors
+from belated.league import League, can_play, competitors
+from belated.learners import PlainLearner
 from belated.simulation import simulate
 from belated.standings import Standing, ratios, standings
 from belated.suite import SUITES, Cell
@@ -53,9 +54,12 @@ figcaption { font-size: 0.86rem; color: var(--soft); max-width: 46rem; }
 """
 
 
-def write(folder: Path) -> Path:
-    """Write report.html into the folder of a league, and figures/ beside it: the page."""
-    league = runs.read(folder)
+def write(folder: Path, league: League | None = None) -> Path:
+    """Write report.html into the folder of a league, and figures/ beside it: the page.
+
+    Give the league itself where it has cells or learners that are not in the package.
+    """
+    league = league or runs.read(folder)
     if not league.results:
         raise ValueError(f"{folder} holds no finished cell of this version; `belated league --out {folder}` plays them")
     drawn = Figures(folder / "figures")
@@ -104,7 +108,8 @@ def _page(league: League, rows: Sequence[Standing], drawn: Figures, folder: Path
 <body>
 <main>
 <h1>A league of learners under delay</h1>
-<p class="soft">{len(order)} learners, {len(league.cells)} cells, {settings.replications} replications of
+<p class="soft">{_counted(len(order), "learner")}, {_counted(len(league.cells), "cell")},
+{_counted(settings.replications, "replication")} of
 {" and ".join(f"{count:,}" for count in rounds)} rounds, seed {settings.seed}; belated {version("belated")}.</p>
 <nav>{links}</nav>
 {body}
@@ -112,6 +117,10 @@ def _page(league: League, rows: Sequence[Standing], drawn: Figures, folder: Path
 </body>
 </html>
 """
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'s' if count != 1 else ''}"
 
 
 def _anchor(title: str) -> str:
@@ -133,10 +142,11 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[str]], names: Sequence
 
 def _ranking(league: League, rows: Sequence[Standing]) -> str:
     header = ["learner", "rank", "95 %", "mean ratio", "95 %", "worst", "in cell", "cells"]
-    cells = [[row[2], row[0], row[1], *row[3:]] for row in tables.standings_rows(rows)]
+    cells = [[row[2], row[0], row[1], *row[3:]] for row in tables.standings_rows(rows, league.settings.replications)]
     return f"""<p>The ratio of a learner in a cell is its regret over that of the best uninformed learner there;
 the mean is geometric, over all cells. Regret below a tenth of √(KT) counts as that: below it, where regret may even
-be negative, all are as good. Intervals are bootstrap percentiles over replications.</p>
+be negative, all are as good. Intervals are bootstrap percentiles over replications, each cell measured by the same
+learner in every draw.</p>
 {_table(header, cells, names=(0, 6))}
 <p class="soft">{html.escape(tables.league_note(league))}</p>"""
 
@@ -172,17 +182,20 @@ def _curves(league: League, drawn: Figures) -> str:
         parts.append(
             f"<figure><h3>{html.escape(cell.id)}</h3>{drawn.image(figure, f'curves-{cell.id}', text)}</figure>"
         )
-    return f"""<p>Regret against rounds, both logarithmic, mean and 95 % band: <code>{TRACED}</code> and the best others
-of each cell. The grey line is uniform play, the dotted one √(KT) + Φ, the order that no learner can beat against all
-losses (Φ, the price of delay: min over sets S of rounds of |S| + √(D log K), D being the delays outside S).</p>
+    first = f"<code>{TRACED}</code> and the best others" if TRACED in league.settings.labels else "the best learners"
+    return f"""<p>Regret against rounds, both logarithmic, mean and 95 % band: {first} of each cell. The grey line is
+uniform play, the dotted one √(KT) + Φ, the order that no learner can beat against all losses (Φ, the price of delay:
+min over sets S of rounds of |S| + √(D log K), D being the delays outside S).</p>
 <div class="grid">{"".join(parts)}</div>"""
 
 
 def _one_run(league: League, drawn: Figures) -> str:
     candidates = [cell for cell in league.cells if cell.id == TRACED_CELL] or list(league.cells[:1])
     cell = candidates[0]
+    tuned = next((each for each in league.settings.learners if each.label == TRACED), None)
+    tuned = tuned or next(each for each in league.settings.learners if can_play(each, cell))
     run = simulate(
-        TRACED,
+        tuned,
         cell.environment,
         cell.delays,
         rounds=cell.rounds,
@@ -191,11 +204,11 @@ def _one_run(league: League, drawn: Figures) -> str:
         keep_trace=True,
         progress=False,
     )
-    figure = figures.draw_trace(run.traces[0][0], f"{TRACED} in {cell.id}, replication 0")
-    text = f"Outstanding decisions, patience and skipped decisions of {TRACED} over the rounds of one run in {cell.id}"
+    figure = figures.draw_trace(run.traces[0][0], f"{tuned.label} in {cell.id}, replication 0")
+    text = f"Outstanding decisions, patience and skipped decisions of {tuned.label} over one run in {cell.id}"
     return f"""<figure>{drawn.image(figure, "one-run", text)}
-<figcaption>What <code>{TRACED}</code> waits for: the decisions outstanding when each round opens, how many rounds it
-waits before it gives one up, and how many it has given up on.</figcaption></figure>"""
+<figcaption>What <code>{html.escape(tuned.label)}</code> waits for: the decisions outstanding when each round opens,
+how many rounds it waits before it gives one up, and how many it has given up on.</figcaption></figure>"""
 
 
 def _numbers(league: League, order: Sequence[str]) -> str:
@@ -216,8 +229,12 @@ def _settings(league: League, folder: Path) -> str:
 
 
 def command(league: League, folder: Path) -> str:
-    """The command that plays this league again."""
+    """The command that plays this league again, where there is one."""
     settings = league.settings
+    strangers = [cell.id for cell in settings.cells if cell.id not in SUITES["full"]]
+    strangers += [each.label for each in settings.learners if isinstance(each, PlainLearner)]
+    if strangers:
+        return f"played from Python: {', '.join(strangers)} is not in the package"
     words = ["belated", "league"]
     ids = [cell.id for cell in settings.cells]
     named = [name for name, cells in SUITES.items() if list(cells) == ids]

@@ -21,7 +21,13 @@ Say = Callable[[str], None]
 def league(options: argparse.Namespace, say: Say) -> int:
     """`belated league`: its exit status, 1 where a cell failed."""
     cells = _cells(options.cells, suites.SUITES[options.suite], options.rounds)
-    return _run(options, leagues.competitors(options.learners), cells, say)
+    chosen = leagues.competitors(options.learners)
+    if options.learners is None:  # of the catalogue, those that can play somewhere
+        able = tuple(each for each in chosen if any(leagues.can_play(each, cell) for cell in cells))
+        if left_out := [each.label for each in chosen if each not in able]:
+            say(f"left out, since nobody can tell them what they must know here: {', '.join(left_out)}")
+        chosen = able
+    return _run(options, chosen, cells, say)
 
 
 def sweep(options: argparse.Namespace, say: Say) -> int:
@@ -55,7 +61,7 @@ def _run(
         counts = {"cell": len(played.cells), "learner": len(competitors), "replication": options.replications}
         say(", ".join(f"{count} {what}{'s' if count != 1 else ''}" for what, count in counts.items()))
         say("")
-        say(tables.standings_table(rows))
+        say(tables.standings_table(rows, options.replications))
         if note := tables.league_note(played):
             say(note)
         order = [row.learner for row in rows]
@@ -107,8 +113,18 @@ def read(folder: Path) -> League:
     path = folder / "league.json"
     if not path.exists():
         raise ValueError(f"{folder} holds no league; `belated league --out {folder}` plays one")
-    facts = json.loads(path.read_text(encoding="utf-8"))
-    cells = tuple(suites.find([each["id"]])[0].at(each["rounds"]) for each in facts["cells"])
-    settings = Settings(cells, leagues.competitors(facts["learners"]), facts["replications"], facts["seed"])
+    try:
+        facts = json.loads(path.read_text(encoding="utf-8"))
+        wanted = [(each["id"], each["rounds"]) for each in facts["cells"]]
+        labels, replications, seed = list(facts["learners"]), facts["replications"], facts["seed"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{path} is damaged; `belated league --out {folder}` plays the league again") from error
+    try:
+        cells = tuple(suites.find([name])[0].at(rounds) for name, rounds in wanted)
+        settings = Settings(cells, leagues.competitors(labels), replications, seed)
+    except ValueError as error:
+        raise ValueError(
+            f"{folder} holds a league with cells or learners of your own: report.write(folder, league). {error}"
+        ) from error
     store = leagues.Store(folder, settings)
     return League(settings, {cell.id: store.read(cell) for cell in cells if store.known[cell.id]})

@@ -44,4 +44,6 @@ def _value(text: str) -> Any:
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):
+        if text.startswith("[") and text.endswith("]"):
+            return [_value(part.strip()) for part in _parts(text[1:-1])]  # words among numbers
         return text

@@ -130,15 +130,16 @@ def learner_page(learner: Learner) -> str:
     return "\n".join(lines)
 
 
-def standings_rows(rows: Sequence[Standing]) -> list[list[str]]:
-    """The ranking, for terminals and pages."""
+def standings_rows(rows: Sequence[Standing], replications: int) -> list[list[str]]:
+    """The ranking, for terminals and pages; one replication gives no intervals."""
+    known = replications > 1
     return [
         [
             f"{row.rank}",
-            f"{row.best_rank}–{row.worst_rank}",
+            f"{row.best_rank}–{row.worst_rank}" if known else "–",
             row.learner + (INFORMED if row.informed else ""),
             f"{row.geometric:.2f}",
-            f"{row.low:.2f}–{row.high:.2f}",
+            f"{row.low:.2f}–{row.high:.2f}" if known else "–",
             f"{row.worst:.1f}",
             row.worst_cell,
             f"{row.cells}",
@@ -150,9 +151,9 @@ def standings_rows(rows: Sequence[Standing]) -> list[list[str]]:
 STANDINGS_HEADER = ("rank", "95 %", "learner", "mean ratio", "95 %", "worst", "in cell", "cells")
 
 
-def standings_table(rows: Sequence[Standing]) -> str:
+def standings_table(rows: Sequence[Standing], replications: int) -> str:
     right = [True, False, False, True, False, True, False, True]
-    return text_table(STANDINGS_HEADER, standings_rows(rows), right)
+    return text_table(STANDINGS_HEADER, standings_rows(rows, replications), right)
 
 
 def league_rows(league: League, order: Sequence[str]) -> list[list[str]]:
@@ -166,7 +167,8 @@ def league_rows(league: League, order: Sequence[str]) -> list[list[str]]:
             regret(finals[name]) + ("*" if float(finals[name].mean) == least else "") if name in finals else "–"
             for name in order
         ]
-        uniform = f"{result.uniform_regret[:, -1].mean() + 0.0:,.0f}"
+        level = float(result.uniform_regret[:, -1].mean())
+        uniform = f"{level:,.0f}" if level >= 100.0 else f"{level:.1f}"
         rows.append([cell.id, *cells, uniform, f"{cell.theory:,.0f}"])
     return rows
 

@@ -11,14 +11,14 @@ from belated.delays.law import NEVER, Delays, Integers, check_delay
 
 
 class Recorded(Delays):
-    """Delays from a list, one for each round; None (or nan) never comes."""
+    """Delays from a list, one for each round; None (or nan, or the word never) never comes."""
 
     tail_index = None
 
-    def __init__(self, delays: Sequence[int | None]) -> None:
+    def __init__(self, delays: Sequence[int | str | None]) -> None:
         checked = [
             NEVER
-            if delay is None or (isinstance(delay, float) and math.isnan(delay))
+            if delay in (None, "never") or (isinstance(delay, float) and math.isnan(delay))
             else check_delay(f"delays[{t}]", delay)
             for t, delay in enumerate(delays)
         ]
@@ -42,7 +42,10 @@ class Empirical(Delays):
     def __init__(self, file: str | Path | Sequence[int | None]) -> None:
         if isinstance(file, str | Path):
             self.source = str(file)
-            lines = Path(file).read_text(encoding="utf-8").splitlines()
+            try:
+                lines = Path(file).read_text(encoding="utf-8").splitlines()
+            except UnicodeDecodeError as error:
+                raise ValueError(f"{file} is not text: {error}") from error
             values = [_delay(f"{file}, line {k}", line) for k, line in enumerate(lines, 1) if not line.startswith("#")]
         else:
             self.source = f"{len(file)} delays"
