@@ -96,7 +96,9 @@ def test_a_damaged_file_is_played_again(played: league.League, tmp_path: Path) -
     league.play(settings(), tmp_path)
     for k, path in enumerate(sorted((tmp_path / "cells").glob("*.npz"))):
         path.write_bytes(path.read_bytes()[: 100 * k])
-    same(played, league.play(settings(), tmp_path))
+    again = league.play(settings(), tmp_path)
+    assert again.failures == {}
+    same(played, again)
 
 
 class Broken(Environment):

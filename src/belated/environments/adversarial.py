@@ -6,28 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from belated import coins
-from belated.environments.environment import Environment, Filled, Rounds, check_arms, check_period, check_share
+from belated.environments.environment import Filled, Rounds, WithGap, check_period
 from belated.environments.stochastic import one_better
 
 
 @dataclass(frozen=True)
-class _WithGap(Environment):
-    """An environment of some arms and a gap."""
-
-    arms: int = 10
-    gap: float = 0.1
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "arms", check_arms(self.arms))
-        object.__setattr__(self, "gap", check_share("gap", self.gap))
-
-    @property
-    def n_arms(self) -> int:  # type: ignore[override]
-        return self.arms
-
-
-@dataclass(frozen=True)
-class Constrained(_WithGap):
+class Constrained(WithGap):
     """The stochastically constrained adversary: the gap stays, the level of all losses jumps.
 
     Arm 0 and the others have means (0, gap) in odd phases and (1 - gap, 1) in even ones; each phase is `growth`
@@ -67,7 +51,7 @@ class Constrained(_WithGap):
 
 
 @dataclass(frozen=True)
-class Switching(_WithGap):
+class Switching(WithGap):
     """The best arm changes: Bernoulli losses as in `stochastic`, but the best arm is the next one every `every` rounds.
 
     Tests whether a learner can leave an arm that it has settled on. Regret is against the best fixed arm, which over
@@ -90,7 +74,7 @@ class Switching(_WithGap):
 
 
 @dataclass(frozen=True)
-class Blocks(_WithGap):
+class Blocks(WithGap):
     """One random loss vector a block: all `length` rounds of a block have the same losses, 0 or 1 by coins.
 
     The lower-bound construction for a delay d = length - 1 (Cesa-Bianchi, Gentile & Mansour 2019): what is
@@ -117,7 +101,7 @@ class Blocks(_WithGap):
 
 
 @dataclass(frozen=True)
-class Resonant(_WithGap):
+class Resonant(WithGap):
     """Losses that swing with a period of four delays, even arms against odd ones.
 
         mean = 1/2 +- gap/2 cos(2 pi t / (4 delay))
@@ -153,7 +137,7 @@ class Resonant(_WithGap):
 
 
 @dataclass(frozen=True)
-class Corrupted(_WithGap):
+class Corrupted(WithGap):
     """Stochastic with a budget of lies: as `stochastic`, but in the first `budget` rounds every loss is flipped.
 
     Early lies do the most harm: the best arm looks worst while everything is still open. The corrupted regime of
@@ -178,7 +162,7 @@ class Corrupted(_WithGap):
 
 
 @dataclass(frozen=True)
-class Drifting(_WithGap):
+class Drifting(WithGap):
     """Means that drift: arm i has mean 1/2 + gap/2 sin(2 pi (t / period + i / arms)), so that all arms take turns.
 
     Slow change without a jump to notice. Regret is against the best fixed arm.

@@ -1,6 +1,7 @@
 """What an environment is: a source of losses that fills chunks."""
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -81,3 +82,22 @@ def check_period(name: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
         raise ValueError(f"{name} is {value!r}; a whole number of at least 1 round is needed")
     return int(value)
+
+
+@dataclass(frozen=True)
+class WithGap(Environment):
+    """An environment of some arms and a gap."""
+
+    arms: int = 10
+    gap: float = 0.1
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "arms", check_arms(self.arms))
+        object.__setattr__(self, "gap", check_share("gap", self.gap))
+
+    @property
+    def n_arms(self) -> int:  # type: ignore[override]
+        return self.arms
+
+
+del Environment.members["withgap"]  # a base, not an environment to play in

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from belated.environments.environment import Environment, Filled, Floats, Rounds, check_arms, check_share
+from belated.environments.environment import Environment, Filled, Floats, Rounds, WithGap, check_arms, check_share
 
 
 def one_better(arms: int, gap: float) -> Floats:
@@ -44,22 +44,11 @@ class Bernoulli(Environment):
 
 
 @dataclass(frozen=True)
-class Stochastic(Environment):
+class Stochastic(WithGap):
     """Stochastic with one best arm: Bernoulli losses, mean (1 - gap)/2 for arm 0 and (1 + gap)/2 for the others.
 
     Environment of Figures 1 and 2 in Zimmert & Seldin (2021).
     """
-
-    arms: int = 10
-    gap: float = 0.1
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "arms", check_arms(self.arms))
-        object.__setattr__(self, "gap", check_share("gap", self.gap))
-
-    @property
-    def n_arms(self) -> int:  # type: ignore[override]
-        return self.arms
 
     @property
     def title(self) -> str:
@@ -70,28 +59,21 @@ class Stochastic(Environment):
 
 
 @dataclass(frozen=True)
-class Beta(Environment):
+class Beta(WithGap):
     """Losses between 0 and 1: Beta-distributed with mean (1 - gap)/2 for arm 0 and (1 + gap)/2 for the others.
 
     `concentration` is the sum of the two parameters of the Beta distribution: the larger, the closer losses are to
     their means. For learners that count on losses 0 or 1, and for the binarisation of `thompson`.
     """
 
-    arms: int = 10
-    gap: float = 0.1
     concentration: float = 4.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "arms", check_arms(self.arms))
-        object.__setattr__(self, "gap", check_share("gap", self.gap))
+        super().__post_init__()
         if not isinstance(self.concentration, int | float) or not 1e-3 <= self.concentration <= 1e6:
             raise ValueError(f"concentration is {self.concentration!r}; a number from 0.001 to 1e6 is needed")
         if self.gap == 1.0:
             raise ValueError("gap is 1; a number below 1 is needed, since Beta losses are never certain")
-
-    @property
-    def n_arms(self) -> int:  # type: ignore[override]
-        return self.arms
 
     @property
     def title(self) -> str:
