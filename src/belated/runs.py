@@ -32,11 +32,8 @@ def league(options: argparse.Namespace, say: Say) -> int:
 
 def sweep(options: argparse.Namespace, say: Say) -> int:
     """`belated sweep`: its exit status, 1 where a cell failed."""
-    return _run(options, variants(options.learner, options.parameter, options.values), sweep_cells(options), say)
-
-
-def sweep_cells(options: argparse.Namespace) -> tuple[suites.Cell, ...]:
-    return _cells(options.cells, suites.quick, options.rounds)
+    cells = _cells(options.cells, suites.quick, options.rounds)
+    return _run(options, variants(options.learner, options.parameter, options.values), cells, say)
 
 
 def variants(
