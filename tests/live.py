@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from belated import Bandit, Receipt, Trace
+from belated.delays.law import NEVER
 from belated.learners import TunedLearner, find, tune
 
 # Learners in forms that run other code than their defaults.
@@ -78,4 +79,5 @@ def play_live(bandit: Bandit, losses: Any, delays: Sequence[int | None], draws: 
     bandit.decide(draw=0.0, **told(bandit.learner, 0))
     for _ in range(bandit.skipped - before):
         skipped[rounds - 1] = waiting.pop(0)
-    return Trace(chosen, distributions, estimates, outstanding, np.full(rounds, np.nan), skipped)
+    waits = np.array([NEVER if delay is None else delay for delay in delays], dtype=np.int64)
+    return Trace(chosen, distributions, estimates, outstanding, np.full(rounds, np.nan), skipped, waits)

@@ -8,15 +8,18 @@ import belated
 PACKAGE = Path(belated.__file__).parent
 
 LAYERS = [
-    ["errors", "specs", "kernels", "layout", "intervals", "progress", "engine", "bounds", "frames"],
-    ["simplex", "pages", "chance", "families"],
+    ["errors", "specs", "kernels", "layout", "intervals", "progress", "engine", "frames", "rearrangement"],
+    ["simplex", "pages", "chance", "families", "drift"],
     ["rounds", "coins", "labels"],
     ["learners", "environments", "calendar", "snapshot", "decisions"],
     ["delays", "loop"],
-    ["truth", "suite"],
+    ["truth"],
     ["bandit", "player"],
-    ["replication"],
-    ["simulation"],
+    ["waiting"],
+    ["instance"],
+    ["bounds"],
+    ["suite", "replication", "statements"],
+    ["simulation", "audit"],
     ["comparison", "league"],
     ["standings"],
     ["tables"],

@@ -9,7 +9,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from belated import delays, environments, learners
+    from belated import audit, bounds, delays, environments, learners
     from belated.bandit import Bandit
     from belated.decisions import Decision, Receipt
     from belated.errors import AlreadyObserved, BelatedError, SnapshotError, UnknownDecision
@@ -28,7 +28,7 @@ _HOMES = {
     "Trace": "player",
     "simulate": "simulation",
 }
-_MODULES = ("delays", "environments", "learners")
+_MODULES = ("audit", "bounds", "delays", "environments", "learners")
 
 __all__ = [
     "AlreadyObserved",
@@ -40,6 +40,8 @@ __all__ = [
     "SnapshotError",
     "Trace",
     "UnknownDecision",
+    "audit",
+    "bounds",
     "delays",
     "environments",
     "learners",

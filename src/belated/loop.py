@@ -29,6 +29,8 @@ from belated.rounds import MEMORY, close_round, draw_arm, open_round, remember, 
 ARM = 0
 OUTSTANDING = 1
 SKIPPED = 2
+DELAY = 3
+COLUMNS = 4
 
 
 # What a delay depends on.
@@ -142,8 +144,12 @@ def play(
             trace_patience[j] = np.inf
             if skips:
                 trace_patience[j] = call_patience(clock[protocol.PATIENCE_AT], state, params)
+            trace[j, DELAY] = delay
+        if trace_p.shape[0] > 0:
             for i in range(p.size):
                 trace_p[j, i] = p[i]
+        if trace_losses.shape[0] > 0:
+            for i in range(p.size):
                 trace_losses[j, i] = state[first + i // width * step + i % width]
     return draws.size
 

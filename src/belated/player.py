@@ -12,7 +12,7 @@ from belated.calendar import new_calendar
 from belated.environments import Floats
 from belated.learners import TunedLearner, plain
 from belated.learners.plain import PlainLearner
-from belated.loop import ARM, BY_ROUND, OUTSTANDING, SKIPPED, compiled_play
+from belated.loop import ARM, BY_ROUND, COLUMNS, DELAY, OUTSTANDING, SKIPPED, compiled_play
 
 
 @dataclass(frozen=True)
@@ -30,12 +30,23 @@ class Trace:
     """At the end of each round; inf for learners that never skip."""
     skipped: NDArray[np.int64]
     """The round given up on at the end of each round, or 0."""
+    delays: NDArray[np.int64]
+    """Of the decision of each round, as the law of delay had it; it may be skipped before."""
 
 
 class Player:
     """One learner in one replication."""
 
-    def __init__(self, tuned: TunedLearner, n_arms: int, rounds: int, keep_trace: bool, told: dict[str, float]) -> None:
+    def __init__(
+        self,
+        tuned: TunedLearner,
+        n_arms: int,
+        rounds: int,
+        keep_trace: bool,
+        told: dict[str, float],
+        wide: int | None = None,
+    ) -> None:
+        """`wide`: the last rounds whose distributions are kept; by default all, and loss estimates too, in a trace."""
         self.learner = learner = tuned.learner
         self.state = learner.new_state(n_arms)
         self.params = tuned.params_given(told)
@@ -46,17 +57,16 @@ class Player:
         self.calendar = new_calendar()
         self.paid = np.zeros(1)
         kept = rounds if keep_trace else 0
-        self.trace = np.zeros((kept, 3), dtype=np.int64)
+        self.trace = np.zeros((kept, COLUMNS), dtype=np.int64)
         self.trace_patience = np.zeros(kept)
-        self.trace_p = np.zeros((kept, n_arms))
-        self.trace_losses = np.zeros((kept, n_arms))
+        self.trace_p = np.zeros((kept if wide is None else wide, n_arms))
+        self.trace_losses = np.zeros((kept if wide is None else 0, n_arms))
 
     def play(self, chunk: "Chunk", horizon: int) -> Floats:
         """Play a chunk: the sum of the expected losses of all decisions up to each of its rounds."""
         before = float(self.paid[-1])
         if self.paid.size != chunk.draws.size:
             self.paid = np.empty(chunk.draws.size)
-        here = slice(chunk.first - 1, chunk.first - 1 + chunk.draws.size)
         reached = 0
         delays = chunk.delays.reshape(chunk.draws.size, -1)
         while True:
@@ -78,10 +88,10 @@ class Player:
                     horizon,
                     before,
                     self.paid,
-                    self.trace[here],
-                    self.trace_patience[here],
-                    self.trace_p[here],
-                    self.trace_losses[here],
+                    self._rows(self.trace, chunk),
+                    self._rows(self.trace_patience, chunk),
+                    self._rows(self.trace_p, chunk),
+                    self._rows(self.trace_losses, chunk),
                     *self.learner.losses_at,
                 )
             if reached < 0:
@@ -93,6 +103,12 @@ class Player:
             else:
                 self.state = self.learner.with_more_pages(self.state)
                 self.clock[protocol.PAGES] = self.learner.page_count(self.state)
+
+    @staticmethod
+    def _rows(kept: NDArray[Any], chunk: "Chunk") -> NDArray[Any]:
+        """The rows of a chunk; where fewer than all rounds are kept, those of an earlier one make room."""
+        begin = (chunk.first - 1) % len(kept) if len(kept) else 0
+        return kept[begin : begin + chunk.draws.size]
 
     def _bad_outcome(self, chunk: "Chunk", index: int) -> ValueError:
         losses = chunk.losses[index] if chunk.losses.size else chunk.expected[min(index, len(chunk.expected) - 1)]
@@ -109,6 +125,7 @@ class Player:
             outstanding=self.trace[:, OUTSTANDING],
             patience=self.trace_patience,
             skipped=self.trace[:, SKIPPED],
+            delays=self.trace[:, DELAY],
         )
 
 
@@ -133,9 +150,15 @@ class PlainPlayer(Player):
     """
 
     def __init__(
-        self, tuned: PlainLearner, n_arms: int, rounds: int, keep_trace: bool, rng: np.random.Generator
+        self,
+        tuned: PlainLearner,
+        n_arms: int,
+        rounds: int,
+        keep_trace: bool,
+        rng: np.random.Generator,
+        wide: int | None = None,
     ) -> None:
-        super().__init__(tuned, n_arms, rounds, keep_trace, {})
+        super().__init__(tuned, n_arms, rounds, keep_trace, {}, wide)
         self.name = tuned.label
         self.object: Any = tuned.make(n_arms, rng)
 

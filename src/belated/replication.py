@@ -6,7 +6,7 @@ Replications run on threads: the loop and numpy's generators leave the GIL alone
 import threading
 from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,8 @@ class Task:
     seed: int
     checkpoints: NDArray[np.int64]
     keep_trace: bool
+    wide: int | None = None
+    """The last rounds whose distributions a trace keeps; all by default."""
 
 
 @dataclass(frozen=True)
@@ -164,8 +166,19 @@ def _player(task: Task, tuned: TunedLearner, replication: int, told: dict[str, f
     n_arms = task.environment.n_arms
     if isinstance(tuned, PlainLearner):
         chance = _streams(task, replication)[3]
-        return PlainPlayer(tuned, n_arms, task.rounds, task.keep_trace, chance)
-    return Player(tuned, n_arms, task.rounds, task.keep_trace, told)
+        return PlainPlayer(tuned, n_arms, task.rounds, task.keep_trace, chance, task.wide)
+    return Player(tuned, n_arms, task.rounds, task.keep_trace, told, task.wide)
+
+
+def distributions(task: Task, replication: int) -> Iterator[tuple[Chunk, Floats]]:
+    """The distributions x_t of a task's one learner in a replication, chunk by chunk: it plays once more."""
+    (tuned,) = task.learners
+    size = next(_pieces(task)).size
+    again = replace(task, keep_trace=False, wide=size)
+    player = _player(again, tuned, replication, _truth(task, replication))
+    for chunk in chunks(task, replication):
+        player.play(chunk, task.rounds)
+        yield chunk, player.trace_p[: chunk.draws.size]
 
 
 def replicate(task: Task, replication: int) -> Outcome:

@@ -41,9 +41,19 @@ class Cell:
     @cached_property
     def theory(self) -> float:
         """sqrt(KT) + min over S of (|S| + sqrt(D_rest log K)), for one draw of the delays."""
-        delays = self.delays.fill(np.random.default_rng(0), np.arange(1, self.rounds + 1))
+        return bounds.scale(self.environment.n_arms, self.instance().delays)
+
+    def instance(self, delay_constant: float = 49.0) -> bounds.Instance:
+        """What bounds see of it, for one draw of the delays; the longest of a round where they depend on more.
+
+        Gaps are known where the expected losses of all rounds are the same.
+        """
+        rounds = np.arange(1, self.rounds + 1)
+        delays = self.delays.fill(np.random.default_rng(0), rounds)
         slowest = delays if delays.ndim == 1 else delays.max(axis=1)
-        return bounds.scale(self.environment.n_arms, np.minimum(slowest, self.rounds - np.arange(1, self.rounds + 1)))
+        expected, _ = self.environment.fill(np.random.default_rng(0), rounds[:2])
+        gaps = np.delete(expected[0], expected[0].argmin()) - expected[0].min() if len(expected) == 1 else None
+        return bounds.Instance(self.environment.n_arms, slowest, gaps=gaps, delay_constant=delay_constant)
 
     @cached_property
     def uniform_regret(self) -> float:

@@ -1,0 +1,245 @@
+"""What the paper's proof says of every run, each statement measured on one: how much, against how much is allowed.
+
+Statements about waiting need what `Waiting` holds, drift control the drift of each round besides. Each function below
+is one statement and gives (measured, bound) and, where it speaks of every round, their ratio round by round. It holds
+where measured <= bound.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import types
+from numpy.typing import NDArray
+
+from belated.instance import best_skipping
+from belated.kernels import INTEGERS, VECTOR, Integers, Vector, entry, kernel
+from belated.rearrangement import rearrange
+from belated.waiting import Waiting
+
+Floats = NDArray[np.float64]
+
+PROVED = 49.0
+"""The delay_constant of the paper."""
+DRIFT = 4.0
+"""What the drift control lemma allows."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run, as statements see it."""
+
+    arms: int
+    waiting: Waiting
+    drift: Floats
+    """Of each round."""
+    delays: NDArray[np.int64]
+    """Of each decision, cut off at the last round."""
+    delay_constant: float | None
+    """c; None for learners without one."""
+
+    @property
+    def unit(self) -> float:
+        """c K^(2/3) log K, over which D_t gives the square of the patience."""
+        return (self.delay_constant or math.nan) * self.arms ** (2 / 3) * math.log(self.arms)
+
+    @property
+    def skips(self) -> bool:
+        """Whether the learner ever gives up on anything."""
+        return bool(np.isfinite(self.waiting.patience).all())
+
+
+class Measured(NamedTuple):
+    """What one run says about a statement."""
+
+    measured: float
+    bound: float
+    shares: Floats | None = None
+    """measured / bound, by round."""
+
+
+class Statement(NamedTuple):
+    """One statement of the paper."""
+
+    name: str
+    says: str
+    where: str
+    measure: Callable[[Run], Measured]
+    needs: str = ""
+    """patience, where it speaks of learners that skip; constant, where it speaks of `robust` alone."""
+
+    def applies(self, run: Run) -> bool:
+        if self.needs == "constant":
+            return run.delay_constant is not None and run.skips
+        return self.needs != "patience" or run.skips
+
+
+def counts(run: Run) -> Measured:
+    ended = run.waiting.ended
+    over = np.bincount(ended[ended > 0], minlength=run.waiting.rounds + 1)
+    awaited = np.arange(run.waiting.rounds) - np.cumsum(over)[: run.waiting.rounds]
+    return Measured(_largest(np.abs(awaited - run.waiting.outstanding)), 0.0)
+
+
+def growth(run: Run) -> Measured:
+    falls = -np.diff(run.waiting.patience)
+    return Measured(max(0.0, _largest(falls), -float(run.waiting.outstanding.min(initial=0))), 0.0)
+
+
+@kernel
+def _overdue(ended: Integers, skipped: Integers, patience: Vector, due: Integers) -> None:
+    """How many decisions have waited for patience_t rounds when round t closes, those that are skipped then included.
+
+    Decisions before `first` have ended for good.
+    """
+    first = 0
+    for t in range(ended.size):
+        while first < t and 0 < ended[first] <= t:  # before round t + 1, of which t is the index
+            first += 1
+        last = t - max(1, math.ceil(min(patience[t], t + 1.0)))
+        count = 0
+        for s in range(first, last + 1):
+            count += ended[s] == 0 or ended[s] > t + 1 or (ended[s] == t + 1 and skipped[s] != 0)
+        due[t] = count
+
+
+@cache
+def _compiled_overdue() -> Any:
+    return entry(_overdue, types.void(INTEGERS, INTEGERS, VECTOR, INTEGERS))
+
+
+def one_skip(run: Run) -> Measured:
+    waiting = run.waiting
+    due = np.zeros(waiting.rounds, dtype=np.int64)
+    _compiled_overdue()(waiting.ended, waiting.skipped.astype(np.int64), waiting.patience, due)
+    at_once = np.bincount(waiting.ended[waiting.skipped], minlength=1)
+    return Measured(max(_largest(due), _largest(at_once)), 1.0)
+
+
+def count_within_patience(run: Run) -> Measured:
+    shares = run.waiting.outstanding / (run.waiting.patience + 1.0)
+    return Measured(_largest(shares), 1.0, shares)
+
+
+def oldest_valid(waiting: Waiting) -> NDArray[np.int64]:
+    """The oldest s with t - s <= patience_t, for every t; the longest wait stands for a patience that has no end."""
+    limit = np.where(np.isfinite(waiting.patience), waiting.patience, float(waiting.waited.max(initial=0)))
+    own = np.arange(1, waiting.rounds + 1)
+    return np.maximum(own - np.minimum(np.floor(limit), own).astype(np.int64), 1)
+
+
+def doubling(run: Run) -> Measured:
+    now = run.waiting.cumulative
+    then = now[oldest_valid(run.waiting) - 1]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios = np.where(now > 0, now / then, 1.0)
+    return Measured(_largest(ratios), 2.0, ratios / 2.0)
+
+
+def drift_control(run: Run) -> Measured:
+    return Measured(_largest(run.drift), DRIFT, run.drift / DRIFT)
+
+
+def arrivals(run: Run) -> Measured:
+    waiting = run.waiting
+    come = np.bincount(waiting.ended, minlength=waiting.rounds + 1)[1:]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rate = np.sqrt(math.log(run.arms) / ((run.delay_constant or math.nan) * waiting.cumulative))
+        shares = np.where(come > 1, (come - 1) * rate, 0.0)
+    return Measured(_largest(shares), 1.0, shares)
+
+
+def total_wait(run: Run) -> Measured:
+    shares = np.cumsum(run.waiting.waited) / (2.0 * run.waiting.cumulative + 1.0)
+    return Measured(_largest(shares), 1.0, shares)
+
+
+def summation_constant(arms: int) -> float:
+    """What the O( ) of the summation bound hides, read off its proof: 8/(K^(2/3) log^2 K) + 4/log 49 + 12/log 9.
+
+    The two parts A give 2 and 6 times 1/(K^(2/3) log^2 K), the two parts B the rest. (In the first B the paper has
+    1/(4 log^2 z) where log^2 sqrt(z) = log^2(z)/4 gives 4/log^2 z.)
+    """
+    return 8.0 / (arms ** (2 / 3) * math.log(arms) ** 2) + 4.0 / math.log(49.0) + 12.0 / math.log(9.0)
+
+
+def exploration_sums(waiting: Waiting) -> tuple[Floats, Floats]:
+    """lambda_{t,t+dhat_t} and lambda_{t,t+dhat_t+sigma_max^t}, cut off at the last round."""
+    later = np.minimum(waiting.last + waiting.most_outstanding, waiting.rounds)
+    return waiting.exploration(waiting.last), waiting.exploration(later)
+
+
+def summation(run: Run) -> Measured:
+    first, second = exploration_sums(run.waiting)
+    allowed = summation_constant(run.arms)
+    shares = np.cumsum(first + second) / np.maximum(run.waiting.most_outstanding, 1)
+    return Measured(float(shares[-1]) if shares.size else 0.0, allowed, shares / allowed)
+
+
+def rearrangement(run: Run) -> Measured:
+    ended = run.waiting.ended[run.waiting.ended > 0]
+    moves = rearrange(ended) - ended
+    beyond = moves - run.waiting.most_outstanding[ended - 1]
+    shares = np.zeros(run.waiting.rounds)
+    np.maximum.at(shares, ended - 1, moves / np.maximum(run.waiting.most_outstanding[ended - 1], 1))
+    return Measured(max(0.0, _largest(beyond)), 0.0, shares)
+
+
+def skips(run: Run) -> Measured:
+    skipped = np.flatnonzero(run.waiting.skipped)
+    order = skipped[np.argsort(run.waiting.ended[skipped], kind="stable")]
+    numbers = np.arange(1, order.size + 1)
+    ratios = numbers / (2.0 * run.unit * run.waiting.waited[order])
+    shares = np.zeros(run.waiting.rounds)
+    shares[run.waiting.ended[order] - 1] = ratios
+    return Measured(_largest(ratios), 1.0, shares)
+
+
+def kept_delay(run: Run) -> Measured:
+    weight = run.arms ** (2 / 3) * math.log(run.arms)
+    total = float(run.waiting.outstanding.sum())
+    least = best_skipping(run.delays, weight).value
+    return Measured(math.sqrt(total * weight), max(least, 7.0 / 6.0 * weight))
+
+
+def _largest(values: NDArray[Any]) -> float:
+    return float(values.max(initial=0)) if values.size else 0.0
+
+
+STATEMENTS = (
+    Statement("count", "σ_t is the number of decisions waited for when round t opens", "Algorithm 1", counts),
+    Statement("growth", "σ_t >= 0, and the patience never falls", "Algorithm 1", growth, "patience"),
+    Statement(
+        "one skip", "no two decisions run out of patience in one round", "Lemma, elimination", one_skip, "patience"
+    ),
+    Statement("few outstanding", "σ_t <= patience_t + 1", "Lemma, growth of D_t", count_within_patience, "patience"),
+    Statement("doubling", "D_t / D_s <= 2 while t - s <= patience_t", "Lemma, growth of D_t", doubling, "patience"),
+    Statement(
+        "drift control", "x_t <= 4 max(x_s, λ_{s,t}) while t - s <= patience_t", "Drift Control Lemma", drift_control
+    ),
+    Statement(
+        "arrivals", "(arrivals in round t - 1) / entropy rate <= 1", "Appendix, drifted regret", arrivals, "constant"
+    ),
+    Statement("total wait", "Σ_{s<=t} d̂_s <= 2 D_t + 1", "Lemma, sum of waits", total_wait, "patience"),
+    Statement(
+        "summation",
+        "Σ λ_{t,t+d̂} + λ_{t,t+d̂+σ} over σ_max is at most a constant",
+        "Lemma, summation bound",
+        summation,
+        "patience",
+    ),
+    Statement(
+        "rearrangement", "Algorithm 2 moves no arrival further than σ_max^t", "Lemma, rearrangement", rearrangement
+    ),
+    Statement("skips", "S* <= 2 c K^⅔ log K · d̂ of the last skip", "Appendix, bound on S*", skips, "constant"),
+    Statement(
+        "kept delay",
+        "√(D_T K^⅔ log K) <= min over S of |S| + √(D_rest K^⅔ log K)",
+        "Lemma, total delay",
+        kept_delay,
+        "constant",
+    ),
+)
