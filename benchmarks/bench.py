@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import bench_league
+import bench_theory
 import numpy as np
 from baselines import numpy_tsallis_inf, plain_ucb1
 
@@ -204,6 +205,7 @@ SECTIONS: dict[str, Callable[[], list[Row]]] = {
     "start": start,
     "memory": memory,
     "league": bench_league.rows,
+    "theory": bench_theory.rows,
 }
 
 

@@ -131,8 +131,8 @@ def test_the_truth_is_that_of_the_replication() -> None:
     seen: list[float] = []
 
     class Spy(Player):
-        def __init__(self, tuned: Any, n_arms: int, rounds: int, keep_trace: bool, told: dict[str, float]) -> None:
-            super().__init__(tuned, n_arms, rounds, keep_trace, told)
+        def __init__(self, tuned: Any, *rest: Any) -> None:
+            super().__init__(tuned, *rest)
             self.delays: list[int] = []
             if tuned.learner.name == "damped":
                 seen.append(float(self.params[0]))

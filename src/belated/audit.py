@@ -24,6 +24,7 @@ from belated.intervals import mean_interval
 from belated.learners import Learner, TunedLearner
 from belated.player import Trace
 from belated.replication import Task, compile_for, distributions, replicate
+from belated.simulation import check_count
 from belated.statements import STATEMENTS, Measured, Run, exploration_sums, oldest_valid
 from belated.truth import check as check_truth
 from belated.waiting import Waiting
@@ -32,6 +33,8 @@ Floats = NDArray[np.float64]
 
 POINTS = 400
 """Points of a curve over time: more than a figure shows."""
+ROUNDING = 1e-12
+"""Relative: sums of the same numbers in another order."""
 
 
 class Finding(NamedTuple):
@@ -132,7 +135,7 @@ def _worst(runs: Sequence[Run]) -> list[Finding]:
                 statement.where,
                 worst.bound,
                 worst.measured,
-                worst.measured <= worst.bound,
+                worst.measured <= worst.bound + ROUNDING * abs(worst.bound),
                 shares=_thinned(worst.shares) if worst.shares is not None else None,
             )
         )
@@ -177,6 +180,9 @@ def run(
     then for the distributions, which are looked at chunk by chunk and not kept.
     """
     tuned = catalogue.tune(learner)
+    check_count("rounds", rounds)
+    check_count("replications", replications)
+    check_count("seed", seed, least=0)
     task = Task(
         learners=(tuned,),
         environment=Environment.find(environment),
@@ -255,7 +261,7 @@ def _adversarial_bound(played: Sequence[_Played]) -> Finding:
     ]
     return _compared(
         "regret",
-        "regret <= 4√(KT) + (2/√c + √c) √(D_T log K) + S* + K Σ λ",
+        "regret, against 4√(KT) + (2/√c + √c) √(D_T log K) + S* + K Σ λ",
         "Theorem 1, adversarial part",
         np.array([each.regret for each in played]),
         np.array(allowed),
@@ -274,7 +280,7 @@ def _drifted_regret(played: Sequence[_Played]) -> Finding:
     ]
     return _compared(
         "drifted regret",
-        "regret/4 - drifted regret <= 2K Σ (λ + λ') + σ_max/4 + S*",
+        "regret/4 - drifted regret, against 2K Σ (λ + λ') + σ_max/4 + S*",
         "Lemma, drift of the drifted regret",
         np.array([each.pseudo_regret / 4.0 - each.drifted_regret for each in played]),
         np.array(allowed),

@@ -76,7 +76,7 @@ def facts(instance: Instance) -> tuple[Fact, ...]:
         ),
         Fact("σ̂", "most decisions it waits for", int(waiting.outstanding.max(initial=0))),
         Fact("D̂", "total wait of robust, D_T", int(waiting.outstanding.sum())),
-        Fact("Σλ", "its implicit exploration", float(waiting.exploration(waiting.last).sum())),
+        Fact("Σλ", "its implicit exploration", float(waiting.explored.sum())),
     )
 
 
@@ -210,7 +210,7 @@ def robust_bound(arms: int, waiting: Waiting, delay_constant: float) -> float:
         4.0 * math.sqrt(arms * waiting.rounds)
         + _rates(delay_constant) * math.sqrt(total * math.log(arms))
         + float(waiting.skipped.sum())
-        + arms * float(waiting.exploration(waiting.last).sum())
+        + arms * float(waiting.explored.sum())
     )
 
 

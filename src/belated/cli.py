@@ -35,6 +35,20 @@ cells          stochastic-k10/pareto    constrained-k10/*    resonant-k2/1000 â€
 """
 
 
+BOUNDS_HELP = """\
+Print what is known about a problem (total delay, most outstanding, the best set of rounds to skip) and every bound of
+the paper's table as a number: with the constants of its proof, or marked "order only".
+
+problem        stochastic-k10/pareto    pareto:shape=1,scale=10    delays.txt (one delay a line, `never` for none)
+"""
+
+AUDIT_HELP = """\
+Play a learner on cells of the suite and check every statement of the paper's proof on what it did: the worst of all
+replications against what is allowed. Exit status 1 where one is broken. Writes a JSON file and a figure of how much of
+what is allowed was used over time.
+"""
+
+
 def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(
         prog="belated", description="Decisions whose outcomes come late, out of order, or never."
@@ -93,9 +107,46 @@ def _add_league(commands: Any) -> None:
     )
     report.add_argument("folder", nargs="?", type=Path, default=Path("results/league"), help="default: %(default)s")
 
+    _add_theory(commands)
     worker = commands.add_parser("worker", help="join a cluster: work for the Dask scheduler at this address")
     worker.add_argument("address", help="tcp://HOST:8786")
     worker.add_argument("--threads", type=_whole, metavar="N", help="default: all cores")
+
+
+def _add_theory(commands: Any) -> None:
+    bounds = commands.add_parser(
+        "bounds",
+        help="what every regret bound of the theory says about a problem",
+        description=BOUNDS_HELP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    bounds.add_argument("problem", help="a cell of the suite, a file of delays, or words for delays")
+    bounds.add_argument("--arms", type=_whole, metavar="K", default=10, help="default: %(default)s")
+    bounds.add_argument("--gaps", nargs="+", type=float, metavar="GAP", default=[0.1], help="one for all, or K - 1")
+    bounds.add_argument("--rounds", type=_whole, metavar="N", help="default: 100,000; of a file, its length")
+    bounds.add_argument("--delay-constant", type=float, metavar="C", default=49.0, help="of robust; default: 49")
+    bounds.add_argument(
+        "--learners", nargs="+", metavar="LEARNER", help="play these, draw the bounds over their regret"
+    )
+    bounds.add_argument("--replications", type=_whole, metavar="N", default=20, help="default: %(default)s")
+    bounds.add_argument("--seed", type=_whole, metavar="N", default=0)
+    bounds.add_argument("--out", type=Path, default=Path("results/bounds"), metavar="DIR", help="default: %(default)s")
+    bounds.add_argument("--json", action="store_true", help="print it for machines")
+
+    audit = commands.add_parser(
+        "audit",
+        help="play a learner and check every statement of the paper's proof on what it did",
+        description=AUDIT_HELP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    audit.add_argument("cells", nargs="+", metavar="CELL", help="of the suite; beginnings such as 'resonant-*' too")
+    audit.add_argument("--learner", default="robust", help="default: %(default)s")
+    audit.add_argument("--set", nargs="+", metavar="NAME=VALUE", default=[], help="parameters: delay_constant=1")
+    audit.add_argument("--rounds", type=_whole, metavar="N", help="default: 100,000")
+    audit.add_argument("--replications", type=_whole, metavar="N", default=5, help="default: %(default)s")
+    audit.add_argument("--seed", type=_whole, metavar="N", default=0)
+    audit.add_argument("--out", type=Path, default=Path("results/audit"), metavar="DIR", help="default: %(default)s")
+    audit.add_argument("--json", action="store_true", help="print it for machines")
 
 
 def _add_run(command: argparse.ArgumentParser, folder: str) -> None:
@@ -204,6 +255,18 @@ def _report(options: argparse.Namespace) -> int:
     return 0
 
 
+def _bounds(options: argparse.Namespace) -> int:
+    from belated import theory
+
+    return theory.bounds(options, print)
+
+
+def _audit(options: argparse.Namespace) -> int:
+    from belated import theory
+
+    return theory.audit(options, print)
+
+
 def _worker(options: argparse.Namespace) -> int:
     from belated import engine
 
@@ -217,6 +280,8 @@ _COMMANDS = {
     "league": _league,
     "sweep": _sweep,
     "report": _report,
+    "bounds": _bounds,
+    "audit": _audit,
     "worker": _worker,
 }
 

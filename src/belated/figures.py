@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from belated.audit import Audit
+from belated.bounds import Bound
 from belated.comparison import Comparison
 from belated.league import League
 from belated.player import Trace
@@ -196,6 +198,71 @@ def draw_trace(trace: Trace, title: str) -> Any:
             axes.grid(True, which="major")
             axes.set_xlim(1, max(rounds[-1], 2))
             axes.set_ylim(bottom=0)
+    return figure
+
+
+def draw_bounds(title: str, result: Simulation, horizons: Sequence[int], tables: Sequence[Sequence[Bound]]) -> Any:
+    """Measured regret, and over it the bounds of the learners that were measured, as they grow with the horizon.
+
+    Thin lines in the learner's colour: drawn through with explicit constants, dotted where only the order is known.
+    Lower bounds are grey.
+    """
+    plt = _pyplot()
+    colours: dict[str, str] = {"any": "#8A8A8A"}
+    for k, name in enumerate(result.learners):
+        colours.setdefault(name.partition(":")[0], _style(k)[0])
+    with plt.rc_context(SETTINGS):
+        figure, axes = plt.subplots(figsize=(6.4, 4.6), layout="constrained")
+        _draw_cell(axes, result)
+        top = axes.get_ylim()[1]
+        for k, last in enumerate(tables[-1]):
+            if last.value is None or last.learner not in colours:
+                continue
+            values = [table[k].value for table in tables]
+            dashes = "-" if last.constants == "explicit" else (0, (1, 1.6))
+            label = f"{'no learner below' if last.learner == 'any' else last.learner}, {last.regime}: {last.formula}"
+            colour = colours[last.learner]
+            axes.plot(horizons, values, color=colour, linestyle=dashes, linewidth=0.9, zorder=3, label=label)
+            top = max(top, 1.3 * last.value)
+        axes.set_ylim(top=top)
+        axes.set_xlabel("round")
+        axes.set_ylabel("regret; bounds thin, those of order only dotted")
+        axes.set_title(title, pad=8, fontsize=8)
+        handles, labels = axes.get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=2, fontsize=7, handlelength=2.6)
+        figure.set_figheight(figure.get_figheight() + 0.15 * -(-len(labels) // 2))
+    return figure
+
+
+def draw_slack(audit: Audit) -> Any:
+    """How much of what each statement allows was used, over the rounds of the run closest to breaking it."""
+    plt = _pyplot()
+    shown = [finding for finding in audit.findings if finding.shares is not None and (finding.shares > 0.0).any()]
+    with plt.rc_context(SETTINGS):
+        figure, axes = plt.subplots(figsize=(6.8, 3.9), layout="constrained")
+        lowest = 1.0
+        for k, finding in enumerate(shown):
+            colour, dashes = _style(k)
+            shares = np.asarray(finding.shares)
+            used = np.where((shares > 0.0) & np.isfinite(shares), shares, np.nan)
+            rounds = np.linspace(audit.rounds / shares.size, audit.rounds, shares.size)
+            broken = "" if finding.holds else " (broken)"
+            axes.plot(rounds, used, color=colour, linestyle=dashes, linewidth=1.3, label=finding.name + broken)
+            lowest = min(lowest, float(np.nanquantile(used, 0.05)))
+        axes.axhline(1.0, color="#000000", linewidth=1.2, zorder=1)
+        axes.annotate(
+            "what is allowed", (0.995, 1.0), xycoords=("axes fraction", "data"), ha="right", va="bottom", fontsize=7.5
+        )
+        axes.set_yscale("log")
+        axes.set_ylim(bottom=max(lowest * 0.5, 1e-4))
+        axes.set_xlim(0, audit.rounds)
+        axes.xaxis.set_major_formatter("{x:,.0f}")
+        axes.set_xlabel("round")
+        axes.set_ylabel("measured / bound")
+        axes.set_title(f"{audit.learner}\n{audit.problem}", pad=8, fontsize=8)
+        axes.grid(True, which="major")
+        axes.tick_params(which="minor", length=0)
+        figure.legend(loc="outside right center", fontsize=7.5, handlelength=2.8)
     return figure
 
 

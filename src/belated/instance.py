@@ -68,11 +68,9 @@ def scale(arms: int, delays: Any) -> float:
 
 
 def outstanding_counts(delays: Integers) -> Integers:
-    """sigma_t of a learner that never skips: the decisions of rounds s < t with s + d_s >= t."""
+    """sigma_t of a learner that never skips: the decisions of rounds s < t with s + d_s >= t. All come by round T."""
     rounds = delays.size
-    own = np.arange(1, rounds + 1)
-    comes = own + np.minimum(delays, rounds)  # beyond the last round: all the same
-    come = np.bincount(comes[comes < rounds], minlength=rounds + 1)[:rounds]  # by the round at whose end
+    come = np.bincount(np.arange(1, rounds + 1) + delays, minlength=rounds + 1)[:rounds]  # by round at whose end
     return np.arange(rounds) - np.cumsum(come)
 
 
@@ -148,7 +146,6 @@ def _whole_delays(delays: Any) -> Integers:
     rounds = given.size
     if given.ndim != 1 or not rounds:
         raise ValueError(f"delays has shape {given.shape}; a delay for each round is needed")
-    left = rounds - np.arange(1, rounds + 1)
     if not np.issubdtype(given.dtype, np.integer):
         numbers = np.array([math.inf if delay is None else delay for delay in given.tolist()], dtype=np.float64)
         numbers[np.isnan(numbers)] = math.inf
@@ -156,10 +153,10 @@ def _whole_delays(delays: Any) -> Integers:
         if (given != np.floor(given)).any():
             wrong = int(np.flatnonzero(given != np.floor(given))[0])
             raise ValueError(f"delays[{wrong}] is {given[wrong]}; a whole number of rounds is needed")
-    if (given < 0).any():
+    if given.min() < 0:
         wrong = int(np.flatnonzero(given < 0)[0])
         raise ValueError(f"delays[{wrong}] is {given[wrong]}; at least 0 is needed")
-    return np.minimum(given, left).astype(np.int64)
+    return np.minimum(given, np.arange(rounds - 1, -1, -1)).astype(np.int64, copy=False)
 
 
 def _whole_counts(counts: Any) -> Integers:

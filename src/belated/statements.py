@@ -66,6 +66,7 @@ class Statement(NamedTuple):
 
     name: str
     says: str
+    """What is measured."""
     where: str
     measure: Callable[[Run], Measured]
     needs: str = ""
@@ -169,7 +170,7 @@ def summation_constant(arms: int) -> float:
 def exploration_sums(waiting: Waiting) -> tuple[Floats, Floats]:
     """lambda_{t,t+dhat_t} and lambda_{t,t+dhat_t+sigma_max^t}, cut off at the last round."""
     later = np.minimum(waiting.last + waiting.most_outstanding, waiting.rounds)
-    return waiting.exploration(waiting.last), waiting.exploration(later)
+    return waiting.explored, waiting.exploration(later)
 
 
 def summation(run: Run) -> Measured:
@@ -210,36 +211,25 @@ def _largest(values: NDArray[Any]) -> float:
 
 
 STATEMENTS = (
-    Statement("count", "σ_t is the number of decisions waited for when round t opens", "Algorithm 1", counts),
-    Statement("growth", "σ_t >= 0, and the patience never falls", "Algorithm 1", growth, "patience"),
+    Statement("count", "|σ_t - decisions waited for when round t opens|", "Algorithm 1", counts),
+    Statement("growth", "how far the patience falls, or σ_t below 0", "Algorithm 1", growth, "patience"),
+    Statement("one skip", "decisions out of patience in one round", "Lemma, elimination", one_skip, "patience"),
+    Statement("few outstanding", "σ_t / (patience_t + 1)", "Lemma, growth of D_t", count_within_patience, "patience"),
+    Statement("doubling", "D_t / D_s, t - s <= patience_t", "Lemma, growth of D_t", doubling, "patience"),
+    Statement("drift control", "x_t / max(x_s, λ_{s,t}), t - s <= patience_t", "Drift Control Lemma", drift_control),
+    Statement("arrivals", "(arrivals in a round - 1) / entropy rate", "Appendix, drifted regret", arrivals, "constant"),
+    Statement("total wait", "Σ_{s<=t} d̂_s / (2 D_t + 1)", "Lemma, sum of waits", total_wait, "patience"),
+    Statement("summation", "Σ (λ_{t,t+d̂} + λ_{t,t+d̂+σ}) / σ_max", "Lemma, summation bound", summation, "patience"),
     Statement(
-        "one skip", "no two decisions run out of patience in one round", "Lemma, elimination", one_skip, "patience"
+        "rearrangement", "how far Algorithm 2 moves an arrival beyond σ_max^t", "Lemma, rearrangement", rearrangement
     ),
-    Statement("few outstanding", "σ_t <= patience_t + 1", "Lemma, growth of D_t", count_within_patience, "patience"),
-    Statement("doubling", "D_t / D_s <= 2 while t - s <= patience_t", "Lemma, growth of D_t", doubling, "patience"),
-    Statement(
-        "drift control", "x_t <= 4 max(x_s, λ_{s,t}) while t - s <= patience_t", "Drift Control Lemma", drift_control
-    ),
-    Statement(
-        "arrivals", "(arrivals in round t - 1) / entropy rate <= 1", "Appendix, drifted regret", arrivals, "constant"
-    ),
-    Statement("total wait", "Σ_{s<=t} d̂_s <= 2 D_t + 1", "Lemma, sum of waits", total_wait, "patience"),
-    Statement(
-        "summation",
-        "Σ λ_{t,t+d̂} + λ_{t,t+d̂+σ} over σ_max is at most a constant",
-        "Lemma, summation bound",
-        summation,
-        "patience",
-    ),
-    Statement(
-        "rearrangement", "Algorithm 2 moves no arrival further than σ_max^t", "Lemma, rearrangement", rearrangement
-    ),
-    Statement("skips", "S* <= 2 c K^⅔ log K · d̂ of the last skip", "Appendix, bound on S*", skips, "constant"),
+    Statement("skips", "m / (2 c K^⅔ log K d̂ of the m-th skip)", "Appendix, bound on S*", skips, "constant"),
     Statement(
         "kept delay",
-        "√(D_T K^⅔ log K) <= min over S of |S| + √(D_rest K^⅔ log K)",
+        "√(D_T K^⅔ log K), against min over S of |S| + √(D_rest K^⅔ log K)",
         "Lemma, total delay",
         kept_delay,
         "constant",
     ),
 )
+"""In the order in which the proof needs them. None may exceed its bound."""

@@ -1,8 +1,11 @@
 """Tables for a terminal."""
 
 import re
+import unicodedata
 from collections.abc import Sequence
 
+from belated.audit import Audit
+from belated.bounds import Bound, Fact
 from belated.comparison import Comparison
 from belated.intervals import Interval
 from belated.league import League
@@ -17,15 +20,21 @@ INFORMED = "†"
 
 def text_table(header: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[bool]) -> str:
     """Columns as wide as their widest cell, two spaces apart, a rule under the header."""
-    widths = [max(len(row[k]) for row in [header, *rows]) for k in range(len(header))]
+    widths = [max(_width(row[k]) for row in [header, *rows]) for k in range(len(header))]
 
     def line(cells: Sequence[str]) -> str:
-        return "  ".join(
-            cell.rjust(width) if to_right else cell.ljust(width)
-            for cell, width, to_right in zip(cells, widths, right, strict=True)
-        ).rstrip()
+        parts = []
+        for cell, width, to_right in zip(cells, widths, right, strict=True):
+            blank = " " * (width - _width(cell))
+            parts.append(blank + cell if to_right else cell + blank)
+        return "  ".join(parts).rstrip()
 
     return "\n".join([line(header), "  ".join("─" * width for width in widths), *(line(row) for row in rows)])
+
+
+def _width(text: str) -> int:
+    """On a terminal: hats stand over their letters."""
+    return sum(not unicodedata.combining(character) for character in text)
 
 
 def regret(interval: Interval) -> str:
@@ -187,3 +196,64 @@ def league_note(league: League) -> str:
     """What the marks mean; nothing where there are none."""
     told = [f"{tuned.label} ({', '.join(tuned.informed)})" for tuned in league.settings.learners if tuned.informed]
     return f"{INFORMED} told about the problem: {', '.join(told)}" if told else ""
+
+
+def facts_table(facts: Sequence[Fact]) -> str:
+    """What bounds are made of."""
+    return text_table(
+        ["", "value", "what it is"], [[f.symbol, number(f.value), f.meaning] for f in facts], [False, True, False]
+    )
+
+
+BOUNDS_HEADER = ("learner", "regime", "regret at most", "value", "constants", "source")
+
+
+def bounds_rows(bounds: Sequence[Bound]) -> list[list[str]]:
+    """Each bound with its value, or with what is not known that it needs; lower bounds last."""
+    return [
+        [
+            bound.learner,
+            bound.regime,
+            ("at least " if bound.constants == "lower" else "") + bound.formula,
+            number(bound.value) if bound.value is not None else f"needs {bound.missing}",
+            "order only" if bound.constants == "lower" else bound.constants,
+            bound.source,
+        ]
+        for bound in bounds
+    ]
+
+
+def bounds_table(bounds: Sequence[Bound]) -> str:
+    return text_table(BOUNDS_HEADER, bounds_rows(bounds), [False, False, False, True, False, False])
+
+
+AUDIT_HEADER = ("statement", "what is measured", "bound", "measured", "slack", "holds?", "where in the paper")
+
+
+def audit_rows(audit: Audit) -> list[list[str]]:
+    """Each statement with what was measured; a dash where it does not apply."""
+    rows = []
+    for each in audit.findings:
+        if each.holds is None:
+            numbers = ["–", "–", "–", "–"]
+        else:
+            half = f" ± {number((each.interval[1] - each.interval[0]) / 2)}" if each.interval else ""
+            verdict = "yes" if each.holds else "NO"
+            numbers = [number(each.bound), number(each.measured) + half, number(each.slack), verdict]
+        rows.append([each.name, each.says, *numbers, each.where])
+    return rows
+
+
+def audit_table(audit: Audit) -> str:
+    return text_table(AUDIT_HEADER, audit_rows(audit), [False, False, True, True, True, False, False])
+
+
+def number(value: float) -> str:
+    """As many digits as a table needs: 12,345, 17.3, 0.00123."""
+    if value != value or value in (float("inf"), float("-inf")):
+        return {"inf": "∞", "-inf": "-∞"}.get(str(value), "–")
+    if value == int(value) and abs(value) < 1e15:
+        return f"{int(value):,}"
+    if abs(value) >= 100.0:
+        return f"{value:,.0f}"
+    return f"{value:.3g}"

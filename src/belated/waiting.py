@@ -38,18 +38,18 @@ class Waiting:
         shapes = {name: np.shape(getattr(self, name)) for name in ("outstanding", "patience", "ended", "skipped")}
         if set(shapes.values()) != {(rounds,)}:
             raise ValueError(f"the shapes are {shapes}; one number for each round is needed of all four")
-        own = np.arange(1, rounds + 1)
-        wrong = np.flatnonzero((self.ended != 0) & ((self.ended < own) | (self.ended > rounds)))
-        if wrong.size:
-            s = int(wrong[0])
+        early = (self.ended < np.arange(1, rounds + 1)) & (self.ended != 0)
+        if early.any() or self.ended.max(initial=0) > rounds:
+            s = int(np.flatnonzero(early | (self.ended > rounds))[0])
             raise ValueError(f"ended[{s}] is {self.ended[s]}; 0 or a round from {s + 1} to {rounds} is needed")
 
     @classmethod
     def of(cls, trace: Trace) -> "Waiting":
         """From a trace: outcomes end a wait when they come, skips end it before."""
         rounds = trace.arms.size
-        own = np.arange(1, rounds + 1)
-        ended = np.where(trace.delays <= rounds - own, own + np.minimum(trace.delays, rounds), 0)
+        ended = np.minimum(trace.delays, rounds)
+        ended += np.arange(1, rounds + 1)
+        ended[ended > rounds] = 0
         when = np.flatnonzero(trace.skipped)
         skipped = np.zeros(rounds, dtype=np.bool_)
         skipped[trace.skipped[when] - 1] = True
@@ -79,6 +79,11 @@ class Waiting:
     def most_outstanding(self) -> Integers:
         """sigma_max^t = the largest of sigma_1, ..., sigma_t."""
         return np.maximum.accumulate(self.outstanding) if self.rounds else self.outstanding
+
+    @cached_property
+    def explored(self) -> Floats:
+        """lambda_{s,s+dhat_s}, the implicit exploration of each round."""
+        return self.exploration(self.last)
 
     def exploration(self, until: Integers) -> Floats:
         """lambda_{s,t} = exp(-D_t / (D_t - D_s)) of each round s until the round t given for it; 0 where D_t = D_s."""

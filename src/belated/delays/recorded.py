@@ -35,18 +35,13 @@ class Recorded(Delays):
 class Empirical(Delays):
     """Delays drawn from those in a file or a list, each as likely as the others.
 
-    A file has one delay a line, in rounds; `never` or an empty line is an outcome that did not come; lines that begin
-    with # are left out. What a company knows about its own conversions, without a law.
+    A file is as `read_delays` has it. What a company knows about its own conversions, without a law.
     """
 
     def __init__(self, file: str | Path | Sequence[int | None]) -> None:
         if isinstance(file, str | Path):
             self.source = str(file)
-            try:
-                lines = Path(file).read_text(encoding="utf-8").splitlines()
-            except UnicodeDecodeError as error:
-                raise ValueError(f"{file} is not text: {error}") from error
-            values = [_delay(f"{file}, line {k}", line) for k, line in enumerate(lines, 1) if not line.startswith("#")]
+            values = read_delays(file)
         else:
             self.source = f"{len(file)} delays"
             values = [NEVER if delay is None else check_delay(f"delay {k}", delay) for k, delay in enumerate(file)]
@@ -64,6 +59,17 @@ class Empirical(Delays):
 
     def fill(self, rng: np.random.Generator, rounds: Integers) -> Integers:
         return rng.choice(self.delays, rounds.size)
+
+
+def read_delays(file: str | Path) -> list[int]:
+    """The delays of a file: one a line, in rounds; `never` or an empty line is an outcome that did not come; lines that
+    begin with # are left out.
+    """
+    try:
+        lines = Path(file).read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{file} is not text: {error}") from error
+    return [_delay(f"{file}, line {k}", line) for k, line in enumerate(lines, 1) if not line.startswith("#")]
 
 
 def _delay(place: str, line: str) -> Any:
