@@ -36,7 +36,7 @@ def robust(arms: int, delays: list[int], constant: float) -> Robust:
     active: list[int] = []
     outstanding: list[int] = []
     skipped: list[int] = []
-    last = {s: rounds for s in range(1, rounds + 1)}
+    last = dict.fromkeys(range(1, rounds + 1), rounds)
     for t in range(1, rounds + 1):
         outstanding.append(len(active))
         active.append(t)
@@ -289,7 +289,6 @@ def test_cells_have_no_gaps_where_losses_change() -> None:
 
 
 def test_a_cell_of_one_round_has_no_gaps_where_losses_change() -> None:
-    # A bug of Cell.instance: the expected losses of a single round look like those of stochastic losses.
     assert suite.suite["constrained-k10/pareto"].at(1).instance().gaps is None
 
 
@@ -332,7 +331,6 @@ def test_at_least_two_arms(arms: Any) -> None:
 
 
 def test_a_fraction_beyond_the_last_round_is_refused_too() -> None:
-    # A bug of Instance: it is cut off at the last round before anybody looks whether it is whole.
     with pytest.raises(ValueError, match=r"delays\[0\] is 100.5; a whole number"):
         Instance(3, [100.5, 0, 0])
 
@@ -340,6 +338,5 @@ def test_a_fraction_beyond_the_last_round_is_refused_too() -> None:
 @pytest.mark.parametrize("problem", [{"delays": [0, 1]}, {"counts": [0, 1]}])
 @pytest.mark.parametrize("constant", [0.0, -1.0, math.nan])
 def test_a_constant_that_robust_cannot_have_is_refused(problem: dict[str, Any], constant: float) -> None:
-    # A bug of table: with counts alone nobody checks it: "math domain error", or a division by zero, or no error.
     with pytest.raises(ValueError, match=f"delay_constant is {constant}"):
         table(Instance(3, delay_constant=constant, **problem))

@@ -23,10 +23,9 @@ from belated.environments import Environment
 from belated.intervals import mean_interval
 from belated.learners import Learner, TunedLearner
 from belated.player import Trace
-from belated.replication import Task, compile_for, distributions, replicate
+from belated.replication import Task, check_task, compile_for, distributions, replicate
 from belated.simulation import check_count
 from belated.statements import STATEMENTS, Measured, Run, exploration_sums, oldest_valid
-from belated.truth import check as check_truth
 from belated.waiting import Waiting
 
 Floats = NDArray[np.float64]
@@ -46,11 +45,11 @@ class Finding(NamedTuple):
     bound: float
     measured: float
     holds: bool | None
-    """None where it does not apply."""
+    """None where it does not apply, or where one run cannot tell."""
     interval: tuple[float, float] | None = None
     """95 %, of a measured mean."""
     shares: Floats | None = None
-    """The largest measured / bound in each of at most POINTS pieces of the run."""
+    """The largest measured / bound in each of the `pieces` of the run."""
 
     @property
     def slack(self) -> float:
@@ -82,7 +81,7 @@ class Audit:
         rows = []
         for each in self.findings:
             row: dict[str, Any] = {"statement": each.name, "says": each.says, "where": each.where, "holds": each.holds}
-            if each.holds is not None:
+            if not math.isnan(each.bound):
                 row |= {"bound": _number(each.bound), "measured": _number(each.measured), "slack": _number(each.slack)}
             if each.interval is not None:
                 row["interval"] = [_number(end) for end in each.interval]
@@ -146,12 +145,13 @@ def _share(found: Measured) -> float:
     return found.measured / found.bound if found.bound else found.measured
 
 
+def pieces(rounds: int) -> NDArray[np.int64]:
+    """Where the pieces of a run begin whose largest shares are kept: at most POINTS, longer and longer."""
+    return np.unique(np.geomspace(1, max(rounds, 1), min(POINTS, max(rounds, 1))).astype(np.int64)) - 1
+
+
 def _thinned(values: Floats) -> Floats:
-    """The largest of each of at most POINTS pieces of about the same length."""
-    if values.size <= POINTS:
-        return values
-    begins = np.linspace(0, values.size, POINTS, endpoint=False).astype(np.int64)
-    return np.maximum.reduceat(values, begins)
+    return np.maximum.reduceat(values, pieces(values.size)) if values.size else values
 
 
 class _Played(NamedTuple):
@@ -193,7 +193,7 @@ def run(
         keep_trace=True,
         wide=0,
     )
-    check_truth(task.learners, task.delays)
+    check_task(task)
     compile_for(task.learners)
     played = [_play(task, number) for number in range(replications)]
     findings = _worst([each.run for each in played])
@@ -213,16 +213,15 @@ def _play(task: Task, replication: int) -> _Played:
     used = np.flatnonzero((waiting.ended > 0) & ~waiting.skipped)
     used = used[np.argsort(waiting.ended[used], kind="stable")]  # decisions in the order of their arrival
     drift, propensities = np.empty(rounds), np.empty(rounds)
-    pseudo_regret = drifted_regret = 0.0
+    means = task.environment.steady_means
+    pseudo_regret = drifted_regret = 0.0 if means is not None else math.nan  # the lemma speaks of stochastic losses
     measure = Drift(arms)
     for chunk, p in distributions(task, replication):
         here = slice(chunk.first - 1, chunk.first - 1 + len(p))
         drift[here] = measure.add(p, waiting.cumulative[here], oldest[here], needed[here])
         propensities[here] = p[np.arange(len(p)), trace.arms[here]]
-        if len(chunk.expected) > 1:
-            pseudo_regret = drifted_regret = math.nan  # the lemma speaks of stochastic losses
+        if means is None:
             continue
-        means = chunk.expected[0]
         best = int(means.argmin())
         pseudo_regret += float((p @ (means - means[best])).sum())
         begin, end = np.searchsorted(waiting.ended[used], [chunk.first, chunk.first + len(p)])
@@ -230,11 +229,10 @@ def _play(task: Task, replication: int) -> _Played:
         arm = trace.arms[s]
         estimates = means[arm] / np.maximum(propensities[s], explored[s])
         drifted_regret += float((estimates * (p[waiting.ended[s] - chunk.first, arm] - (arm == best))).sum())
-    constant = dict(
-        zip((each.name for each in task.learners[0].learner.parameters), task.learners[0].params, strict=True)
-    )
+    tuned = task.learners[0]
+    constants = [tuned.value(each) for each in tuned.learner.parameters if each.name == "delay_constant"]
     return _Played(
-        Run(arms, waiting, drift, _cut(trace.delays), constant.get("delay_constant")),
+        Run(arms, waiting, drift, _cut(trace.delays), float(constants[0]) if constants else None),
         float(outcome.regret[0, -1]),
         pseudo_regret,
         drifted_regret,
@@ -243,14 +241,17 @@ def _play(task: Task, replication: int) -> _Played:
 
 
 def _compared(name: str, says: str, where: str, measured: Floats, bound: Floats, applies: bool) -> Finding:
-    """A statement about expectations: broken where the interval of measured - bound lies above 0."""
+    """A statement about expectations: broken where the interval of measured - bound lies above 0.
+
+    One run has no interval: it can keep such a statement, not break it.
+    """
     if not applies:
         return Finding(name, says, where, math.nan, math.nan, None)
-    difference = mean_interval(measured - bound)
-    low = float(difference.low) if measured.size > 1 else float(difference.mean)
-    mean = mean_interval(measured)
-    interval = (float(mean.low), float(mean.high)) if measured.size > 1 else None
-    return Finding(name, says, where, float(bound.mean()), float(mean.mean), low <= 0.0, interval)
+    difference, mean = mean_interval(measured - bound), mean_interval(measured)
+    found = Finding(name, says, where, float(bound.mean()), float(mean.mean), True)
+    if measured.size == 1:
+        return found._replace(holds=True if difference.mean <= 0.0 else None)
+    return found._replace(holds=bool(difference.low <= 0.0), interval=(float(mean.low), float(mean.high)))
 
 
 def _adversarial_bound(played: Sequence[_Played]) -> Finding:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from belated.audit import Audit
+from belated.audit import Audit, pieces
 from belated.bounds import Bound
 from belated.comparison import Comparison
 from belated.league import League
@@ -245,7 +245,7 @@ def draw_slack(audit: Audit) -> Any:
             colour, dashes = _style(k)
             shares = np.asarray(finding.shares)
             used = np.where((shares > 0.0) & np.isfinite(shares), shares, np.nan)
-            rounds = np.linspace(audit.rounds / shares.size, audit.rounds, shares.size)
+            rounds = pieces(audit.rounds) + 1
             broken = "" if finding.holds else " (broken)"
             axes.plot(rounds, used, color=colour, linestyle=dashes, linewidth=1.3, label=finding.name + broken)
             lowest = min(lowest, float(np.nanquantile(used, 0.05)))
@@ -255,8 +255,8 @@ def draw_slack(audit: Audit) -> Any:
         )
         axes.set_yscale("log")
         axes.set_ylim(bottom=max(lowest * 0.5, 1e-4))
-        axes.set_xlim(0, audit.rounds)
-        axes.xaxis.set_major_formatter("{x:,.0f}")
+        axes.set_xscale("log")
+        axes.set_xlim(1, max(audit.rounds, 2))
         axes.set_xlabel("round")
         axes.set_ylabel("measured / bound")
         axes.set_title(f"{audit.learner}\n{audit.problem}", pad=8, fontsize=8)

@@ -90,6 +90,7 @@ class Instance:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "arms", check_arms(self.arms))
+        learners.tune("robust", delay_constant=self.delay_constant)  # refuses what it must be refused
         if (self.delays is None) == (self.counts is None):
             raise ValueError("delays and counts are both given, or neither; one of them is needed")
         if self.delays is not None:
@@ -149,10 +150,10 @@ def _whole_delays(delays: Any) -> Integers:
     if not np.issubdtype(given.dtype, np.integer):
         numbers = np.array([math.inf if delay is None else delay for delay in given.tolist()], dtype=np.float64)
         numbers[np.isnan(numbers)] = math.inf
+        if (numbers != np.floor(numbers)).any():
+            wrong = int(np.flatnonzero(numbers != np.floor(numbers))[0])
+            raise ValueError(f"delays[{wrong}] is {numbers[wrong]}; a whole number of rounds is needed")
         given = np.minimum(numbers, rounds)
-        if (given != np.floor(given)).any():
-            wrong = int(np.flatnonzero(given != np.floor(given))[0])
-            raise ValueError(f"delays[{wrong}] is {given[wrong]}; a whole number of rounds is needed")
     if given.min() < 0:
         wrong = int(np.flatnonzero(given < 0)[0])
         raise ValueError(f"delays[{wrong}] is {given[wrong]}; at least 0 is needed")

@@ -186,6 +186,14 @@ def replicate(task: Task, replication: int) -> Outcome:
     return _replicate(task, replication, _Count())
 
 
+def check_task(task: Task) -> None:
+    """Refuse what cannot be played: losses or delays that end too early, learners whose needs nobody can tell."""
+    for source in (task.environment, task.delays):
+        if source.longest is not None and task.rounds > source.longest:
+            raise ValueError(f"rounds is {task.rounds}, but {source!r} ends after round {source.longest}")
+    truth.check(task.learners, task.delays)
+
+
 def compile_for(learners: Iterable[TunedLearner]) -> None:
     """Compile what a run of these learners needs, here and now, rather than in two threads at once."""
     for tuned in learners:

@@ -25,7 +25,7 @@ from belated.errors import unknown
 from belated.intervals import Interval, mean_interval
 from belated.learners import Learner, TunedLearner
 from belated.player import Chunk, Player, Trace
-from belated.replication import Task, run
+from belated.replication import Task, check_task, run
 
 
 @dataclass(frozen=True)
@@ -159,10 +159,7 @@ def simulate(
         checkpoints=_checkpoints(rounds, checkpoints, spacing),
         keep_trace=keep_trace,
     )
-    for source in (task.environment, task.delays):
-        if source.longest is not None and rounds > source.longest:
-            raise ValueError(f"rounds is {rounds}, but {source!r} ends after round {source.longest}")
-    truth.check(tuned, task.delays)
+    check_task(task)
     threads = min(check_count("workers", workers) if workers is not None else available_cores(), replications)
     outcomes = run(task, replications, threads, progress)
     return Simulation(

@@ -73,9 +73,9 @@ class Statement(NamedTuple):
     """patience, where it speaks of learners that skip; constant, where it speaks of `robust` alone."""
 
     def applies(self, run: Run) -> bool:
-        if self.needs == "constant":
-            return run.delay_constant is not None and run.skips
-        return self.needs != "patience" or run.skips
+        if not run.skips:  # whoever begins to skip late may give up on many at once, of which a trace notes one
+            return not self.needs and not run.waiting.skipped.any()
+        return self.needs != "constant" or run.delay_constant is not None
 
 
 def counts(run: Run) -> Measured:
@@ -214,19 +214,19 @@ STATEMENTS = (
     Statement("count", "|σ_t - decisions waited for when round t opens|", "Algorithm 1", counts),
     Statement("growth", "how far the patience falls, or σ_t below 0", "Algorithm 1", growth, "patience"),
     Statement("one skip", "decisions out of patience in one round", "Lemma, elimination", one_skip, "patience"),
-    Statement("few outstanding", "σ_t / (patience_t + 1)", "Lemma, growth of D_t", count_within_patience, "patience"),
-    Statement("doubling", "D_t / D_s, t - s <= patience_t", "Lemma, growth of D_t", doubling, "patience"),
+    Statement("few outstanding", "σ_t / (patience_t + 1)", "Lemma, growth of D_t", count_within_patience, "constant"),
+    Statement("doubling", "D_t / D_s, t - s <= patience_t", "Lemma, growth of D_t", doubling, "constant"),
     Statement("drift control", "x_t / max(x_s, λ_{s,t}), t - s <= patience_t", "Drift Control Lemma", drift_control),
     Statement("arrivals", "(arrivals in a round - 1) / entropy rate", "Appendix, drifted regret", arrivals, "constant"),
-    Statement("total wait", "Σ_{s<=t} d̂_s / (2 D_t + 1)", "Lemma, sum of waits", total_wait, "patience"),
-    Statement("summation", "Σ (λ_{t,t+d̂} + λ_{t,t+d̂+σ}) / σ_max", "Lemma, summation bound", summation, "patience"),
+    Statement("total wait", "Σ_{s<=t} d̂_s / (2 D_t + 1)", "Lemma, sum of waits", total_wait, "constant"),
+    Statement("summation", "Σ (λ_{t,t+d̂} + λ_{t,t+d̂+σ}) / σ_max", "Lemma, summation bound", summation, "constant"),
     Statement(
         "rearrangement", "how far Algorithm 2 moves an arrival beyond σ_max^t", "Lemma, rearrangement", rearrangement
     ),
     Statement("skips", "m / (2 c K^⅔ log K d̂ of the m-th skip)", "Appendix, bound on S*", skips, "constant"),
     Statement(
         "kept delay",
-        "√(D_T K^⅔ log K), against min over S of |S| + √(D_rest K^⅔ log K)",
+        "√(D_T K^⅔ log K), against min over S of |S| + √(D_rest K^⅔ log K), or 7/6 K^⅔ log K",
         "Lemma, total delay",
         kept_delay,
         "constant",

@@ -46,13 +46,13 @@ class Cell:
     def instance(self, delay_constant: float = 49.0) -> bounds.Instance:
         """What bounds see of it, for one draw of the delays; the longest of a round where they depend on more.
 
-        Gaps are known where the expected losses of all rounds are the same.
+        Gaps are known where losses are stochastic.
         """
         rounds = np.arange(1, self.rounds + 1)
         delays = self.delays.fill(np.random.default_rng(0), rounds)
         slowest = delays if delays.ndim == 1 else delays.max(axis=1)
-        expected, _ = self.environment.fill(np.random.default_rng(0), rounds[:2])
-        gaps = np.delete(expected[0], expected[0].argmin()) - expected[0].min() if len(expected) == 1 else None
+        means = self.environment.steady_means
+        gaps = np.delete(means, means.argmin()) - means.min() if means is not None else None
         return bounds.Instance(self.environment.n_arms, slowest, gaps=gaps, delay_constant=delay_constant)
 
     @cached_property

@@ -234,11 +234,11 @@ def audit_rows(audit: Audit) -> list[list[str]]:
     """Each statement with what was measured; a dash where it does not apply."""
     rows = []
     for each in audit.findings:
-        if each.holds is None:
+        if each.bound != each.bound:
             numbers = ["–", "–", "–", "–"]
         else:
             half = f" ± {number((each.interval[1] - each.interval[0]) / 2)}" if each.interval else ""
-            verdict = "yes" if each.holds else "NO"
+            verdict = {True: "yes", False: "NO", None: "unclear"}[each.holds]
             numbers = [number(each.bound), number(each.measured) + half, number(each.slack), verdict]
         rows.append([each.name, each.says, *numbers, each.where])
     return rows

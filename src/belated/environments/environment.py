@@ -27,6 +27,14 @@ class Environment(Family, ABC):
     def adopt(cls, stranger: Any) -> "Environment":
         return _Adopted(stranger)
 
+    @property
+    def steady_means(self) -> Floats | None:
+        """The expected losses of the arms where losses are stochastic, the same in all rounds; None elsewhere."""
+        if self.longest is not None and self.longest < 2:
+            return None
+        expected, _ = self.fill(np.random.default_rng(0), np.array([1, 2]))
+        return np.asarray(expected[0], dtype=np.float64) if len(expected) == 1 else None
+
     @abstractmethod
     def fill(self, rng: np.random.Generator, rounds: NDArray[np.int64]) -> tuple[Floats, Floats | None]:
         """Expected losses, (n, n_arms) or (1, n_arms) where all n rounds have the same, and losses in [0, 1], (n,
