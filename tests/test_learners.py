@@ -219,7 +219,7 @@ def test_invariants_of_robust(arms: int, constant: float, seed: int, kinds: list
 
 def test_memory_is_bounded_when_nothing_ever_arrives() -> None:
     """Active decisions lie within the patience: about rounds / (100 K^(2/3) log K) of them, where K = 4."""
-    bandit = Bandit(4, seed=0)
+    bandit = Bandit(4, learner="robust", seed=0)
     for _ in range(40_000):
         bandit.decide()
     assert bandit.outstanding <= bandit.patience + 2

@@ -21,9 +21,9 @@ from belated.delays import Delays
 from belated.drift import Drift
 from belated.environments import Environment
 from belated.intervals import mean_interval
-from belated.learners import Learner, TunedLearner
+from belated.learners import Learner, TunedLearner, balanced
 from belated.player import Trace
-from belated.replication import Task, check_task, compile_for, distributions, replicate
+from belated.replication import Task, check_task, compile_for, play_again, replicate
 from belated.simulation import check_count
 from belated.statements import STATEMENTS, Measured, Run, exploration_sums, oldest_valid
 from belated.waiting import Waiting
@@ -163,6 +163,8 @@ class _Played(NamedTuple):
     drifted_regret: float
     exploration: float
     """The sums of lambda_{t,t+dhat} and of lambda_{t,t+dhat+sigma_max}."""
+    cost: float
+    """B, the cost of delay that `balanced` has measured; nan for others."""
 
 
 def run(
@@ -197,7 +199,7 @@ def run(
     compile_for(task.learners)
     played = [_play(task, number) for number in range(replications)]
     findings = _worst([each.run for each in played])
-    findings += [_adversarial_bound(played), _drifted_regret(played)]
+    findings += [_adversarial_bound(played), _drifted_regret(played), _balance(tuned, played)]
     problem = f"{task.environment.title}; {task.delays.title}"
     arms = task.environment.n_arms
     return Audit(tuned.label, problem, arms, rounds, replications, seed, tuple(findings))
@@ -216,7 +218,11 @@ def _play(task: Task, replication: int) -> _Played:
     means = task.environment.steady_means
     pseudo_regret = drifted_regret = 0.0 if means is not None else math.nan  # the lemma speaks of stochastic losses
     measure = Drift(arms)
-    for chunk, p in distributions(task, replication):
+    is_balanced = task.learners[0].learner.name == balanced.LEARNER.name
+    cost = math.nan
+    for chunk, player in play_again(task, replication):
+        p = player.trace_p[: chunk.draws.size]
+        cost = float(player.state[balanced.HIGHEST]) if is_balanced else math.nan
         here = slice(chunk.first - 1, chunk.first - 1 + len(p))
         drift[here] = measure.add(p, waiting.cumulative[here], oldest[here], needed[here])
         propensities[here] = p[np.arange(len(p)), trace.arms[here]]
@@ -237,6 +243,7 @@ def _play(task: Task, replication: int) -> _Played:
         pseudo_regret,
         drifted_regret,
         float(explored.sum() + later.sum()),
+        cost,
     )
 
 
@@ -287,3 +294,18 @@ def _drifted_regret(played: Sequence[_Played]) -> Finding:
         np.array(allowed),
         applies,
     )
+
+
+def _balance(tuned: TunedLearner, played: Sequence[_Played]) -> Finding:
+    """The measured cost of delay B against sqrt(2 D_T log K / kappa), at the worst: docs/theory.md derives it."""
+    name, says, where = "balance", "B, against √(2 D_T log K / κ)", "docs/theory.md, a sketch"
+    if math.isnan(played[0].cost):
+        return Finding(name, says, where, math.nan, math.nan, None)
+    kappa = tuned.params[balanced.KAPPA]
+    found = []
+    for each in played:
+        total = float(each.run.waiting.outstanding.sum())
+        allowed = math.sqrt(2.0 * total * math.log(each.run.arms) / kappa) if kappa else math.inf
+        found.append(Measured(each.cost, allowed))
+    worst = max(found, key=_share)
+    return Finding(name, says, where, worst.bound, worst.measured, worst.measured <= worst.bound)

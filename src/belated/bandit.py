@@ -51,7 +51,7 @@ class Bandit:
     def __init__(
         self,
         arms: Sequence[Arm] | int,
-        learner: str | Learner | TunedLearner = "robust",
+        learner: str | Learner | TunedLearner = "balanced",
         *,
         seed: Any = None,
         **parameters: Value,
@@ -120,16 +120,8 @@ class Bandit:
         if self._delay_at is not None:
             self._state[self._delay_at] = delay
         self._busy = True
-        skipped, slot, arm, propensity = self._next_decision(
-            self._state,
-            self._params,
-            self._clock,
-            self._memory,
-            self._p,
-            draw,
-            self._news_slot,
-            self._news_loss,
-        )
+        records = self._state, self._params, self._clock, self._memory, self._p
+        skipped, slot, arm, propensity = self._next_decision(*records, draw, self._news_slot, self._news_loss)
         if slot < 0:
             self._busy = False
             self._make_room()
@@ -189,15 +181,15 @@ class Bandit:
             self._recover()
         if self._news_slot >= 0:
             self._busy = True
-            self._arrive(self._state, self._params, self._clock, self._memory, self._news_slot, self._news_loss)
+            news = self._news_slot, self._news_loss
+            self._arrive(self._state, self._params, self._clock, self._memory, self._p, *news)
             self._news_slot = -1
             self._busy = False
 
     def _recover(self) -> None:
-        """Put what Python keeps in order again from what the compiled rounds keep.
-
-        An interrupt falls between two steps of Python, never into a compiled call: a decision, an arrival or a skip has
-        happened wholly or not at all.
+        """Put what Python keeps in order again from what the compiled rounds keep: an interrupt falls between two steps
+        of Python, never into a compiled call, so that a decision, an arrival or a skip has happened wholly or not at
+        all.
         """
         waiting = rounds.waiting_slots(self._clock, self._memory)
         observed: set[int] = set()
@@ -250,7 +242,7 @@ class Bandit:
 
     @property
     def loss_estimates(self) -> NDArray[np.float64]:
-        """What the learner holds against each arm: cumulative estimates of its losses."""
+        """What the learner holds against each arm: estimates of its total loss, up to a constant common to all."""
         self._catch_up()
         return self._state[self._tuned.learner.losses_at.places(len(self._labels))]
 
@@ -280,6 +272,12 @@ class Bandit:
             return math.inf
         self._catch_up()
         return float(entry(patience, PATIENCE)(self._state, self._params))
+
+    @property
+    def drift(self) -> float:
+        """The largest x_{t,I_s} / max(x_{s,I_s}, lambda_{s,t}) when an outcome came: the paper's proof allows 4."""
+        self._catch_up()
+        return float(self._clock[rounds.DRIFT] * rounds.DRIFT_UNIT)
 
     @property
     def skipped(self) -> int:

@@ -36,7 +36,9 @@ def schedule(calendar: Memory, memory: Memory, slot: int, due: int) -> None:
 
 
 @kernel(inline=True)
-def arrive_due(calendar: Memory, state: Vector, params: Vector, clock: Integers, memory: Memory, now: int) -> None:
+def arrive_due(
+    calendar: Memory, state: Vector, params: Vector, clock: Integers, memory: Memory, p: Vector, now: int
+) -> None:
     """Let everything that is due in this round arrive, older decisions first."""
     bucket = now & (BUCKETS - 1)
     before = NONE
@@ -51,7 +53,7 @@ def arrive_due(calendar: Memory, state: Vector, params: Vector, clock: Integers,
                 memory[before]["next"] = following
             if following == NONE:
                 calendar[bucket, LAST] = before
-            arrive(state, params, clock, memory, slot, record["loss"])
+            arrive(state, params, clock, memory, p, slot, record["loss"])
         else:
             before = slot
         slot = following

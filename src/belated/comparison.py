@@ -22,7 +22,7 @@ class Plan:
     never comes, for robustness to excessive delays.
     """
 
-    learners: tuple[Any, ...] = ("robust", "hybrid_skipping", "damped", "ucb", "tsallis")
+    learners: tuple[Any, ...] = ("balanced", "robust", "hybrid_skipping", "damped", "ucb", "tsallis")
     environments: tuple[Any, ...] = ("stochastic:arms=10,gap=0.1", "constrained:arms=10,gap=0.1")
     delays: tuple[Any, ...] = ("none", "pareto:shape=1,scale=10", "outlier")
     rounds: int = 300_000
@@ -119,7 +119,7 @@ def curve_rows(comparison: Comparison) -> Iterator[tuple[Any, ...]]:
 
 def final_rows(comparison: Comparison) -> Iterator[tuple[Any, ...]]:
     """Every replication's regret at the last round: the header first."""
-    yield ("environment", "delays", "learner", "told", "replication", "regret", "skipped", "most_outstanding")
+    yield ("environment", "delays", "learner", "told", "replication", "regret", "skipped", "most_outstanding", "drift")
     for cell in comparison.cells:
         for i, learner in enumerate(cell.learners):
             for replication in range(cell.regret.shape[1]):
@@ -132,6 +132,7 @@ def final_rows(comparison: Comparison) -> Iterator[tuple[Any, ...]]:
                     cell.regret[i, replication, -1],
                     int(cell.skipped[i, replication]),
                     int(cell.most_outstanding[i, replication]),
+                    cell.drift[i, replication],
                 )
 
 

@@ -2,7 +2,7 @@
 
 Every compiled function of the package is made by `kernel`. A learner's three functions share the signatures below, so
 that one loop, compiled once and cached between processes, can run any of them: it receives their addresses and calls
-through `call_decide`, `call_learn` and `call_patience`.
+through `call_decide`, `call_learn`, `call_patience` and `call_forget`.
 
 With NUMBA_DISABLE_JIT=1 everything here turns into plain Python: `kernel` returns the function itself, an address is a
 place in a list of functions, and the calls are calls.
@@ -48,6 +48,8 @@ LEARN = types.void(STATE, VECTOR, types.int64, types.float64, types.float64, typ
 """learn(state, params, arm, loss, propensity, mark)"""
 PATIENCE = types.float64(STATE, VECTOR)
 """patience(state, params) -> rounds to wait"""
+FORGET = types.void(STATE, VECTOR, types.float64)
+"""forget(state, params, mark)"""
 
 # IEEE arithmetic everywhere, so that a piece inlined into two callers gives the same bits in both. Only the FTRL solver
 # asks for more: sums may be taken in vector order. nan and inf keep their meaning even there.
@@ -188,9 +190,13 @@ if COMPILED:
     def call_patience(typing, address, state, params):  # type: ignore[no-untyped-def]
         return _typed_call(PATIENCE, (state, params))
 
+    @intrinsic
+    def call_forget(typing, address, state, params, mark):  # type: ignore[no-untyped-def]
+        return _typed_call(FORGET, (state, params, mark))
+
 else:
 
     def call_decide(address, *arguments):  # type: ignore[no-untyped-def]
         return _uncompiled[address](*arguments)
 
-    call_learn = call_patience = call_decide
+    call_learn = call_patience = call_forget = call_decide

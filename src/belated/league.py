@@ -29,7 +29,7 @@ from belated.suite import Cell
 
 POINTS = 60
 """Checkpoints of each curve."""
-ARRAYS = ("regret", "skipped", "most_outstanding")
+ARRAYS = ("regret", "skipped", "most_outstanding", "drift")
 
 
 def can_play(tuned: TunedLearner, cell: Cell) -> bool:
@@ -273,6 +273,7 @@ def final_rows(league: League) -> Iterator[tuple[Any, ...]]:
         "uniform_regret",
         "skipped",
         "most_outstanding",
+        "drift",
     )
     for cell in league.cells:
         result = league.results[cell.id]
@@ -288,6 +289,7 @@ def final_rows(league: League) -> Iterator[tuple[Any, ...]]:
                     float(result.uniform_regret[r, -1]),
                     int(result.skipped[k, r]),
                     int(result.most_outstanding[k, r]),
+                    float(result.drift[k, r]),
                 )
 
 

@@ -108,7 +108,7 @@ def play(
         if delay > 0:
             # Whatever arrives now was decided before: it does not depend on the arm of this round. Taken first, it lets
             # the processor begin with the next round while it still draws the arm of this one.
-            arrive_due(calendar, state, params, clock, memory, now)
+            arrive_due(calendar, state, params, clock, memory, p, now)
             oldest = close_round(state, params, clock, memory)
         if by == BY_ROUND:
             arm = draw_arm(p, draws[j])
@@ -124,7 +124,7 @@ def play(
         total += mean
         paid[j] = total
         if delay == 0:
-            arrive_due(calendar, state, params, clock, memory, now)
+            arrive_due(calendar, state, params, clock, memory, p, now)
             call_learn(clock[protocol.LEARN_AT], state, params, arm, loss, p[arm], mark)
             oldest = close_round(state, params, clock, memory)
         else:

@@ -52,6 +52,7 @@ class Outcome:
     uniform_regret: Floats
     skipped: NDArray[np.int64]
     most_outstanding: NDArray[np.int64]
+    drift: Floats
     traces: tuple[Trace, ...]
 
 
@@ -158,6 +159,7 @@ def _replicate(task: Task, replication: int, count: _Count) -> Outcome:
         uniform_regret=uniform_regret,
         skipped=np.array([player.clock[protocol.SKIPS] for player in players]),
         most_outstanding=np.array([player.clock[protocol.MOST_OUTSTANDING] for player in players]),
+        drift=np.array([player.clock[protocol.DRIFT] * protocol.DRIFT_UNIT for player in players]),
         traces=tuple(player.finished_trace() for player in players) if task.keep_trace else (),
     )
 
@@ -170,15 +172,15 @@ def _player(task: Task, tuned: TunedLearner, replication: int, told: dict[str, f
     return Player(tuned, n_arms, task.rounds, task.keep_trace, told, task.wide)
 
 
-def distributions(task: Task, replication: int) -> Iterator[tuple[Chunk, Floats]]:
-    """The distributions x_t of a task's one learner in a replication, chunk by chunk: it plays once more."""
+def play_again(task: Task, replication: int) -> Iterator[tuple[Chunk, Player]]:
+    """A task's one learner plays a replication once more, chunk by chunk; `trace_p` has the distributions of each."""
     (tuned,) = task.learners
     size = next(_pieces(task)).size
     again = replace(task, keep_trace=False, wide=size)
     player = _player(again, tuned, replication, _truth(task, replication))
     for chunk in chunks(task, replication):
         player.play(chunk, task.rounds)
-        yield chunk, player.trace_p[: chunk.draws.size]
+        yield chunk, player
 
 
 def replicate(task: Task, replication: int) -> Outcome:

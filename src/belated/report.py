@@ -16,7 +16,7 @@ from belated.simulation import simulate
 from belated.standings import Standing, ratios, standings
 from belated.suite import SUITES, Cell
 
-TRACED = "robust"
+TRACED = "balanced"
 TRACED_CELL = "stochastic-k10/pareto"
 CURVES = 7
 """Learners in each figure of curves, at most."""

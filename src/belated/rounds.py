@@ -27,6 +27,7 @@ from belated.kernels import (
     Memory,
     Vector,
     call_decide,
+    call_forget,
     call_learn,
     call_patience,
     kernel,
@@ -39,6 +40,7 @@ SLOT = np.dtype(
         ("due", np.int64),  # the round at whose end the outcome comes, where that is known: in simulations
         ("propensity", np.float64),
         ("mark", np.float64),
+        ("count", np.int64),  # D_s
         ("loss", np.float64),  # of the outcome to come, likewise
         ("arm", np.int32),
         ("next", np.int32),  # in the list of free slots, or of those due together
@@ -51,6 +53,8 @@ NONE = -1
 KEPT = -2  # as `older`: skipped, but the outcome will be learned from
 NOT_DUE = -1  # as `due`: nobody knows when
 FOREVER = 1 << 62
+DRIFT_UNIT = 2.0**-32
+MOST_DRIFT = 1e9
 
 # The fields of the clock.
 ROUND = 0
@@ -63,15 +67,17 @@ OLDEST = 6  # slots
 NEWEST = 7
 FREE = 8
 PAGES = 9  # pages that the learner's state has room for
+DRIFT = 10  # the largest drift seen at an arrival, in DRIFT_UNITs: the clock holds whole numbers
 # What the learner is like, in this process: written by `Learner.wire`.
-DECIDE_AT = 10  # addresses of its functions
-LEARN_AT = 11
-PATIENCE_AT = 12  # 0 for a learner that never skips
-DRAW_TO = 13  # where in its state it wants the draw of the round, or NONE
-DELAY_TO = 14  # where in its state it wants the delay of the decision, or NONE
-PAGES_AT = 15  # where in its state the head of its pages is, or NONE
-KEEPS = 16  # whether outcomes of skipped decisions are still learned from
-CLOCK_FIELDS = 17
+DECIDE_AT = 11  # addresses of its functions
+LEARN_AT = 12
+PATIENCE_AT = 13  # 0 for a learner that never skips
+FORGET_AT = 14  # 0 for a learner that keeps nothing of a decision
+DRAW_TO = 15  # where in its state it wants the draw of the round, or NONE
+DELAY_TO = 16  # where in its state it wants the delay of the decision, or NONE
+PAGES_AT = 17  # where in its state the head of its pages is, or NONE
+KEEPS = 18  # whether outcomes of skipped decisions are still learned from
+CLOCK_FIELDS = 19
 WIRES = slice(DECIDE_AT, CLOCK_FIELDS)
 
 
@@ -79,6 +85,7 @@ def new_clock() -> NDArray[np.int64]:
     """The clock before the first round; the learner has yet to be wired to it."""
     clock = np.zeros(CLOCK_FIELDS, dtype=np.int64)
     clock[[OLDEST, NEWEST, FREE]] = NONE
+    clock[DRIFT] = round(1.0 / DRIFT_UNIT)
     return clock
 
 
@@ -167,6 +174,7 @@ def remember(clock: Integers, memory: Memory, arm: int, propensity: float, mark:
     record["arm"] = arm
     record["propensity"] = propensity
     record["mark"] = mark
+    record["count"] = clock[CUMULATIVE_OUTSTANDING]
     newest = clock[NEWEST]
     record["older"] = newest
     record["newer"] = NONE
@@ -201,10 +209,26 @@ def free(clock: Integers, memory: Memory, slot: int) -> None:
     clock[FREE] = slot
 
 
+@kernel(inline=True)
+def _note_drift(clock: Integers, share: float, propensity: float, then: int) -> None:
+    """Keep the largest x_{t,I_s} / max(x_{s,I_s}, lambda_{s,t}), lambda_{s,t} = exp(-D_t / (D_t - D_s)).
+
+    What the paper's drift control lemma bounds by 4, at the arrivals of the run at hand.
+    """
+    worst = clock[DRIFT] * DRIFT_UNIT
+    if share > worst * propensity:
+        now = clock[CUMULATIVE_OUTSTANDING]
+        explored = math.exp(-float(now) / (now - then)) if now > then else 0.0
+        if share > worst * explored:
+            clock[DRIFT] = int(min(share / max(propensity, explored), MOST_DRIFT) / DRIFT_UNIT)
+
+
 @kernel(inline=True, nogil=False)
-def arrive(state: Vector, params: Vector, clock: Integers, memory: Memory, slot: int, loss: float) -> None:
+def arrive(state: Vector, params: Vector, clock: Integers, memory: Memory, p: Vector, slot: int, loss: float) -> None:
     """The outcome of an outstanding decision has come: learn from it and forget the decision."""
     record = memory[slot]
+    if record["older"] != KEPT:
+        _note_drift(clock, p[record["arm"]], record["propensity"], record["count"])
     call_learn(clock[LEARN_AT], state, params, record["arm"], loss, record["propensity"], record["mark"])
     if record["older"] == KEPT:
         record["older"] = NONE
@@ -240,6 +264,8 @@ def close_round(state: Vector, params: Vector, clock: Integers, memory: Memory) 
         clock[OUTSTANDING] -= 1
         clock[SKIPS] += 1
         if clock[KEEPS] == 0:
+            if clock[FORGET_AT] != 0:
+                call_forget(clock[FORGET_AT], state, params, memory[oldest]["mark"])
             return oldest
         memory[oldest]["older"] = KEPT
         skipped = oldest
@@ -257,7 +283,7 @@ def next_decision(
     if (clock[FREE] == NONE and slot == NONE) or wants_pages(state, clock):
         return 0, NONE, 0, 0.0
     if slot != NONE:
-        arrive(state, params, clock, memory, slot, loss)
+        arrive(state, params, clock, memory, p, slot, loss)
     skipped = 0
     oldest = close_round(state, params, clock, memory)
     if oldest != NONE and clock[KEEPS] == 0:
@@ -274,4 +300,4 @@ _RECORDS = (STATE, VECTOR, INTEGERS, MEMORY)
 NEXT_DECISION = types.Tuple((types.int64, types.int64, types.int64, types.float64))(
     *_RECORDS, VECTOR, types.float64, types.int64, types.float64
 )
-ARRIVE = types.void(*_RECORDS, types.int64, types.float64)
+ARRIVE = types.void(*_RECORDS, VECTOR, types.int64, types.float64)

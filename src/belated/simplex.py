@@ -30,7 +30,7 @@ from belated.layout import Layout
 # several arms at once; lanes beyond the last arm are there with weight 0 and never move.
 LANES = 12
 FIELDS = 8
-SINGLES = 16
+SINGLES = 24
 # Offsets of an arm's fields in the state. Unsigned, so that no code is made for negative indices.
 LOSSES = np.uint64(0 * LANES)  # L, the input
 ROOTS = np.uint64(1 * LANES)  # y

@@ -48,6 +48,8 @@ class Simulation:
     """Decisions given up on: (learners, replications)."""
     most_outstanding: NDArray[np.int64]
     """The largest number of decisions waited for at once: (learners, replications)."""
+    drift: Floats
+    """The largest x_{t,I_s} / max(x_{s,I_s}, lambda_{s,t}) at an arrival; the paper's proof allows 4. Likewise."""
     traces: tuple[tuple[Trace, ...], ...] = ()
     """One for each learner and replication, where they were asked for."""
 
@@ -173,6 +175,7 @@ def simulate(
         uniform_regret=np.stack([outcome.uniform_regret for outcome in outcomes]),
         skipped=np.stack([outcome.skipped for outcome in outcomes], axis=1),
         most_outstanding=np.stack([outcome.most_outstanding for outcome in outcomes], axis=1),
+        drift=np.stack([outcome.drift for outcome in outcomes], axis=1),
         traces=tuple(zip(*(outcome.traces for outcome in outcomes), strict=True)),
     )
 

@@ -16,7 +16,7 @@ from belated.errors import SnapshotError
 from belated.rounds import SLOT
 
 MAGIC = b"belated\x00"
-VERSION = 2
+VERSION = 3
 _PREFIX = struct.Struct("<8sH16s")
 _LENGTH = struct.Struct("<I")
 _DTYPES: dict[str, Any] = {

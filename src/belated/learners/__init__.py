@@ -13,6 +13,7 @@ from types import MappingProxyType
 from belated import specs
 from belated.errors import unknown
 from belated.learners import (
+    balanced,
     bold,
     damped,
     elimination,
@@ -45,7 +46,7 @@ from belated.learners.published import published
 __all__ = ["Learner", "Parameter", "PlainLearner", "TunedLearner", "Value", "catalogue", "find", "published", "tune"]
 
 _FAMILIES = (
-    (robust, hybrid, hybrid_skipping, damped, sapo),
+    (balanced, robust, hybrid, hybrid_skipping, damped, sapo),
     (tsallis, tsallis_rv, bold),
     (exp3, exp3_ix, exp3_fixed, exp3_delayed, exp3_dropping, exp3_adaptive, exp3_drift),
     (ucb, queued, klucb, thompson, elimination, patient),

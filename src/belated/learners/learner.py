@@ -1,4 +1,4 @@
-"""What a learner is: three compiled functions, a table of parameters, and what one should know about it.
+"""What a learner is: two to four compiled functions, a table of parameters, and what one should know about it.
 
     decide(state, params, outstanding, p) -> mark
         opens a round: writes the distribution into p (n_arms); outstanding is the number of decisions still waited for;
@@ -8,6 +8,8 @@
     patience(state, params) -> float
         how many rounds to wait for an outcome, asked when a round closes; it may grow, never shrink, but for coming
         down from inf. A learner that never skips has none.
+    forget(state, params, mark)
+        a decision was given up on: what the learner keeps of it may go. One that keeps nothing has none.
 
 state is a vector of as many numbers as the learner asks for, zeros at first; learners on the FTRL solver share its
 layout (`belated.simplex`). params holds the parameters' values in the order of the table. Drawing from p, counting,
@@ -35,7 +37,7 @@ from numpy.typing import NDArray
 
 from belated import pages, rounds
 from belated.errors import unknown
-from belated.kernels import DECIDE, LEARN, PATIENCE, address
+from belated.kernels import DECIDE, FORGET, LEARN, PATIENCE, address
 from belated.layout import Layout
 
 Value = float | str
@@ -106,6 +108,7 @@ class Learner:
     decide: Callable[..., Any] = field(repr=False)
     learn: Callable[..., Any] = field(repr=False)
     patience: Callable[..., Any] | None = field(default=None, repr=False)
+    forget: Callable[..., Any] | None = field(default=None, repr=False)
     losses_at: Layout = field(default_factory=Layout, repr=False)
     """Where the loss estimates stand in its state."""
     parameters: tuple[Parameter, ...] = ()
@@ -150,7 +153,7 @@ class Learner:
 
     def wire(self, clock: NDArray[np.int64]) -> None:
         """Let a clock drive this learner, in this process."""
-        clock[[rounds.DECIDE_AT, rounds.LEARN_AT, rounds.PATIENCE_AT]] = self.addresses
+        clock[[rounds.DECIDE_AT, rounds.LEARN_AT, rounds.PATIENCE_AT, rounds.FORGET_AT]] = self.addresses
         clock[rounds.DRAW_TO] = rounds.NONE if self.draw_at is None else self.draw_at
         clock[rounds.DELAY_TO] = rounds.NONE if self.delay_at is None else self.delay_at
         clock[rounds.PAGES_AT] = rounds.NONE if self.pages is None else self.pages.at
@@ -175,14 +178,15 @@ class Learner:
         return TunedLearner(self, checked)
 
     @property
-    def addresses(self) -> tuple[int, int, int]:
-        """Where its compiled functions are in this process: (decide, learn, patience); 0 for no patience."""
-        return _addresses(self.decide, self.learn, self.patience)
+    def addresses(self) -> tuple[int, ...]:
+        """Where its compiled functions are in this process: (decide, learn, patience, forget); 0 for none."""
+        return _addresses(self.decide, self.learn, self.patience, self.forget)
 
 
 @cache
-def _addresses(decide: Any, learn: Any, patience: Any) -> tuple[int, int, int]:
-    return address(decide, DECIDE), address(learn, LEARN), address(patience, PATIENCE) if patience else 0
+def _addresses(*functions: Any) -> tuple[int, ...]:
+    signatures = (DECIDE, LEARN, PATIENCE, FORGET)
+    return tuple(address(each, kind) if each else 0 for each, kind in zip(functions, signatures, strict=True))
 
 
 @dataclass(frozen=True)

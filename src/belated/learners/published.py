@@ -35,6 +35,7 @@ _TOLD = "told a longest delay of T, it stays near uniform play"
 
 published: Mapping[str, Published] = MappingProxyType(
     {
+        "balanced": Published("√(KT) + 3√(D log K), a sketch", "– (measured)", True, _SKIPPED),
         "robust": Published("√(KT) + Φ + S* + Kσ", "Σ (log T/Δ + σ/(Δ log K)) + Kσ + S*", True, _SKIPPED),
         "hybrid": Published("4√(KT) + √(8 D log K)", "–", True, _COUNTED),
         "hybrid_skipping": Published("4√(KT) + 10 max(Φ, 2 log K)", "–", True, _SKIPPED),

@@ -1,0 +1,85 @@
+"""The default: pay for delay what it has been seen to cost. Our own; docs/theory.md says what of it is proved.
+
+Follow the regularised leader as Masoudian, Zimmert & Seldin (2024) do, Tsallis entropy against what any bandit must
+explore, negative entropy against what delay does. But the rate of the latter is not set in advance by the count of what
+is outstanding: the cost of delay is measured, and as much is paid. When the outcome of round s arrives in round t,
+
+    cost = (loss - 1/2) (1 - x_{t,I_s} / max(x_{s,I_s}, lambda_{s,t})),
+
+in expectation <x_s - x_t, loss_s>, what was lost by deciding with the knowledge of round s instead of that of its
+arrival (the 1/2 cancels in expectation, and halves the noise). With B_t the largest value that the running sum of costs
+has had,
+
+    x_t = argmin <L, x> - sqrt(t) sum sqrt(x_i) + (kappa B_t / log K) sum x_i (log x_i - 1),          kappa = 2:
+
+the penalty b log K balances the cost that it is there to prevent, as in AdaHedge. Estimates have reduced variance
+(`belated.learners.reduced`), with the paper's implicit exploration lambda_{s,t} = exp(-D_t / (D_t - D_s)); patience is
+the paper's but for its constant, sqrt(D_t / c) with c = 1 where the paper has 49 K^(2/3) log K. Without delay it is
+Tsallis-INF (RV).
+"""
+
+import math
+
+from belated import pages, simplex
+from belated.kernels import Vector, kernel
+from belated.learners import leader, reduced, robust
+from belated.learners.learner import Learner, Pages, Parameter
+
+COST = leader.OWN  # the running sum of costs
+HIGHEST = leader.OWN + 1  # B, the largest value it has had
+RATE_UNIT = leader.OWN + 2  # kappa / log K
+HEAD = leader.OWN + 3  # of the pages
+
+KAPPA = 0
+PATIENCE_CONSTANT = 1
+BASELINE = 2
+
+
+@kernel
+def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
+    own = state[: int(state[HEAD + pages.FIRST])]
+    if own[leader.ROUND] == 0.0:
+        own[RATE_UNIT] = params[KAPPA] / math.log(p.size)
+    leader.count(own, outstanding)
+    simplex.solve(own, 0.5 * math.sqrt(own[leader.ROUND]), own[RATE_UNIT] * own[HIGHEST], p)
+    return reduced.note(state, HEAD, p, params[BASELINE] / own[leader.ROUND], own[leader.CUMULATIVE_OUTSTANDING])
+
+
+@kernel
+def learn(state: Vector, params: Vector, arm: int, loss: float, propensity: float, mark: float) -> None:
+    now = state[leader.CUMULATIVE_OUTSTANDING]
+    then = reduced.kept(state, HEAD, mark)
+    weight = 1.0 / robust.implicit_exploration(now, then, propensity)
+    if now > then:  # else it is the round of the decision itself, and nothing has moved
+        state[COST] += (loss - 0.5) * (1.0 - simplex.share(state, arm) * weight)
+        state[HIGHEST] = max(state[HIGHEST], state[COST])
+    reduced.add(state, HEAD, arm, loss, weight, mark)
+
+
+@kernel
+def patience(state: Vector, params: Vector) -> float:
+    return math.sqrt(state[leader.CUMULATIVE_OUTSTANDING] / params[PATIENCE_CONSTANT])
+
+
+@kernel
+def forget(state: Vector, params: Vector, mark: float) -> None:
+    reduced.forget(state, HEAD, mark)
+
+
+LEARNER = Learner(
+    name="balanced",
+    summary="pays for delay what it has been seen to cost; learns early, stays careful where losses resonate",
+    paper="this project, docs/theory.md",
+    size=simplex.size,
+    losses_at=simplex.LOSSES_AT,
+    decide=decide,
+    learn=learn,
+    patience=patience,
+    forget=forget,
+    pages=Pages(HEAD, reduced.page_size),
+    parameters=(
+        Parameter("kappa", 2.0, 0.0, 1e9, "the price of delay over its measured cost, in the entropy rate"),
+        Parameter("patience_constant", 1.0, 1e-9, 1e9, "c, in the patience; 49 K^(2/3) log K in the paper"),
+        reduced.BASELINE,
+    ),
+)
