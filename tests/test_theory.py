@@ -106,3 +106,24 @@ def test_the_tables_of_the_page_are_made_by_its_experiment() -> None:
     assert listed.split(" | ")[2:4] == ["0", "299"]
     drift = next(line for line in constants.splitlines() if line.startswith("| drift control"))
     assert float(drift.split(" | ")[2].rstrip(" |")) < 0.3
+
+
+def test_the_study_of_the_default_runs(tmp_path: Path) -> None:
+    words = ["--quick", "--rounds", "500", "--evaluations", "10", "--replications", "2", "--out", str(tmp_path)]
+    script = PROJECT / "experiments" / "default_learner.py"
+    subprocess.run([sys.executable, str(script), *words], capture_output=True, text=True, check=True)
+    found = json.loads((tmp_path / "study.json").read_text())
+    assert found["suite"]["balanced"]["geometric"] < found["suite"]["robust"]["geometric"]
+    assert len(found["adversaries"]) == 2 * 10  # two starts against each of ten learners
+    assert all(len(each["costs"]) >= 25 for each in found["adversaries"])
+    assert (tmp_path / "tradeoff.png").read_bytes().startswith(b"\x89PNG")
+    assert "| `balanced` |" in (tmp_path / "study.md").read_text()
+
+
+def test_the_variants_of_the_default_run() -> None:
+    script = PROJECT / "experiments" / "variants.py"
+    words = ["--rounds", "300", "--replications", "1"]
+    done = subprocess.run([sys.executable, str(script), *words], capture_output=True, text=True, check=True)
+    assert done.stdout.count("\n|") == 10  # a rule and nine forms
+    numbers = [line.split(" | ")[1:] for line in done.stdout.splitlines()[2:]]
+    assert len({tuple(row) for row in numbers}) >= 6  # the parts matter

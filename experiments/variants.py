@@ -1,0 +1,169 @@
+"""Forms of `balanced` that were tried: what each part is worth, and what was left out.
+
+    python experiments/variants.py                  # a table as Markdown, a few minutes; docs/tuning.md has it
+
+One learner with a switch for each part. estimates: reduced variance (1) or plain importance weighting (0). centre:
+costs of loss - 1/2 (1) or of the loss (0). explore: the implicit exploration. forgetting: past costs fade like
+(s/t)^forgetting. unexplained: the price of cost beyond what a stochastic world with the gaps seen so far would explain.
+"""
+
+import argparse
+import math
+from typing import Any
+
+import numpy as np
+from adversary import STARTS, Adversary, costs
+
+from belated import pages, simplex, simulate, suite
+from belated.kernels import Vector, kernel
+from belated.learners import TunedLearner, leader, reduced, robust
+from belated.learners.learner import Learner, Pages, Parameter
+from belated.tables import markdown_table
+
+COST = leader.OWN
+HIGHEST = leader.OWN + 1
+ARRIVED = leader.OWN + 2
+MOST = leader.OWN + 3  # outstanding at once
+SQUARES = leader.OWN + 4  # of the costs, summed
+HEAD = leader.OWN + 5
+
+KAPPA, ESTIMATES, CENTRE, EXPLORE, FORGETTING, UNEXPLAINED = range(6)
+NAMES = {"kappa": 2.0, "estimates": 1.0, "centre": 1.0, "explore": 1.0, "forgetting": 0.0, "unexplained": 0.0}
+
+
+@kernel
+def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
+    own = state[: int(state[HEAD + pages.FIRST])]
+    leader.count(own, outstanding)
+    keep = 1.0 - min(1.0, params[FORGETTING] / own[leader.ROUND])
+    own[COST] *= keep
+    own[HIGHEST] *= keep
+    own[SQUARES] *= keep * keep
+    own[MOST] = max(own[MOST], outstanding)
+    price = params[KAPPA] * own[HIGHEST]
+    if params[UNEXPLAINED] > 0.0 and own[ARRIVED] > 0.0:
+        total, least = 0.0, math.inf
+        for i in range(p.size):
+            held = own[simplex.at(i) + simplex.LOSSES]
+            total += held
+            least = min(least, held)
+        # in a stochastic world costs add up to at most sigma_max times the gap of uniform play; twice that, and noise
+        explained = 2.0 * own[MOST] * (total / p.size - least) / own[ARRIVED] + 2.0 * math.sqrt(own[SQUARES])
+        price = params[KAPPA] * min(own[HIGHEST], explained) + params[UNEXPLAINED] * max(0.0, own[HIGHEST] - explained)
+    share = 0.5 if params[ESTIMATES] == 1.0 else 1.0
+    simplex.solve(own, share * math.sqrt(own[leader.ROUND]), price / math.log(p.size), p)
+    threshold = 4.0 / own[leader.ROUND] if params[ESTIMATES] == 1.0 else math.inf  # every arm below it: plain weighting
+    return reduced.note(state, HEAD, p, threshold, own[leader.CUMULATIVE_OUTSTANDING])
+
+
+@kernel
+def learn(state: Vector, params: Vector, arm: int, loss: float, propensity: float, mark: float) -> None:
+    now = state[leader.CUMULATIVE_OUTSTANDING]
+    then = reduced.kept(state, HEAD, mark)
+    weight = propensity
+    if params[EXPLORE] == 1.0:
+        weight = robust.implicit_exploration(now, then, propensity)
+    state[ARRIVED] += 1.0
+    if now > then:
+        cost = (loss - 0.5 * params[CENTRE]) * (1.0 - simplex.share(state, arm) / weight)
+        state[COST] += cost
+        state[SQUARES] += cost * cost
+        state[HIGHEST] = max(state[HIGHEST], state[COST])
+    reduced.add(state, HEAD, arm, loss, 1.0 / weight, mark)
+
+
+@kernel
+def patience(state: Vector, params: Vector) -> float:
+    return math.sqrt(state[leader.CUMULATIVE_OUTSTANDING])
+
+
+@kernel
+def forget(state: Vector, params: Vector, mark: float) -> None:
+    reduced.forget(state, HEAD, mark)
+
+
+def variant(name: str, keeps_skipped: bool = False) -> Learner:
+    """A learner with all switches; one that keeps skipped decisions learns from them when they come."""
+    return Learner(
+        name=name,
+        summary="balanced, with switches",
+        paper="none",
+        size=simplex.size,
+        losses_at=simplex.LOSSES_AT,
+        decide=decide,
+        learn=learn,
+        patience=patience,
+        forget=None if keeps_skipped else forget,
+        pages=Pages(HEAD, reduced.page_size),
+        keeps_skipped=keeps_skipped,
+        parameters=tuple(Parameter(each, default, 0.0, 1e9, each) for each, default in NAMES.items()),
+    )
+
+
+PLAIN, KEEPING = variant("form"), variant("keeping", keeps_skipped=True)
+FORMS: dict[str, TunedLearner] = {
+    "balanced": PLAIN.with_parameters(),
+    "plain importance weights": PLAIN.with_parameters(estimates=0.0),
+    "costs not centred": PLAIN.with_parameters(centre=0.0),
+    "neither": PLAIN.with_parameters(estimates=0.0, centre=0.0),
+    "no implicit exploration": PLAIN.with_parameters(explore=0.0),
+    "learns from skipped decisions": KEEPING.with_parameters(),
+    "κ = 6, forgetting 1": PLAIN.with_parameters(kappa=6.0, forgetting=1.0),
+    "unexplained costs at 20": PLAIN.with_parameters(unexplained=20.0),
+    "unexplained costs at 100": PLAIN.with_parameters(unexplained=100.0),
+}
+CELLS = (
+    "stochastic-k10/none",
+    "stochastic-k10/100",
+    "stochastic-k10/1000",
+    "stochastic-k10/dropout",
+    "stochastic-k10/by-loss",
+    "constrained-k10/1000",
+    "constrained-k10/pareto",
+    "blocks-k2/1000",
+    "resonant-k2/1000",
+    "square-k10/1000",
+)
+
+
+def regrets(name: str, rounds: int | None, replications: int) -> list[float]:
+    """Of every form in a cell."""
+    cell = suite.suite[name].at(rounds) if rounds else suite.suite[name]
+    found = []
+    for tuned in FORMS.values():  # one by one: their labels may be the same
+        settings: Any = {"rounds": cell.rounds, "replications": replications, "progress": False, "checkpoints": 2}
+        result = simulate([tuned], cell.environment, cell.delays, **settings)
+        found.append(float(result.final(tuned.label).mean))
+    return found
+
+
+def traps(rounds: int, replications: int) -> list[float]:
+    """The largest cost of delay of every form against thirty traps: swings, then a gap, at delays from 10 to 200."""
+    rng = np.random.default_rng(0)
+    dials = np.tile(STARTS[1], (30, 1))
+    dials[:, [0, 1, 2, 3, 6, 7]] = rng.random((30, 6)) * [0.57, 1.0, 1.0, 1.0, 0.3, 0.5] + [
+        0.0,
+        0.0,
+        0.0,
+        0.0,
+        0.5,
+        0.5,
+    ]
+    tried = [Adversary(tuple(map(float, row)), 2, rounds) for row in dials]
+    return [max(float(costs([tuned], each, replications)[0]) for each in tried) for tuned in FORMS.values()]
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description="What the parts of balanced are worth.")
+    parser.add_argument("--rounds", type=int)
+    parser.add_argument("--replications", type=int, default=10)
+    options = parser.parse_args()
+    columns = [regrets(name, options.rounds, options.replications) for name in CELLS]
+    hardest = traps(options.rounds or 50_000, 2)
+    rows = [[form, *(f"{column[k]:,.0f}" for column in columns), f"{hardest[k]:.2f}"] for k, form in enumerate(FORMS)]
+    print(markdown_table(["form", *CELLS, "worst of 30 traps"], rows))
+
+
+if __name__ == "__main__":
+    main()
