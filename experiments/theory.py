@@ -2,8 +2,9 @@
 
     python experiments/theory.py                    # all cells of the suite, 5 constants: about four minutes
 
-Prints two tables as Markdown. The first compares the count when a round opens with that of the paper's listing. The
-second audits `robust` on every cell at each constant: the largest measured / bound, and where it is broken.
+Prints three tables as Markdown. The first compares the count when a round opens with that of the paper's listing. The
+second audits `robust` on every cell at each constant: the largest measured / bound, and where it is broken. The third
+has the cost of delay that `balanced` measures on every cell, against what its derivation allows, and its drift.
 """
 
 import argparse
@@ -50,7 +51,10 @@ def audits(
 def constants_table(constants: Sequence[float], found: list[list[Audit]]) -> str:
     """A row for each statement: at each constant the worst measured / bound, and in how many cells it is broken."""
     rows = []
+    every = [each for of_constant in found for each in of_constant]
     for name in [finding.name for finding in found[0][0].findings]:
+        if all(each[name].holds is None for each in every):
+            continue
         row = [name, found[0][0][name].where]
         for of_constant in found:
             known = [each[name] for each in of_constant if each[name].holds is not None]
@@ -131,8 +135,24 @@ def readings_table(rounds: int, arms: int = 10, constant: float = 49.0) -> str:
     return markdown_table(header, rows)
 
 
+def balance_table(cells: Sequence[Cell], rounds: int | None, replications: int) -> str:
+    """What `balanced` pays for delay on every cell with some, in the replication closest to what is allowed."""
+
+    def row(cell: Cell) -> list[str]:
+        found = audit.run(
+            "balanced", cell.environment, cell.delays, rounds=rounds or cell.rounds, replications=replications
+        )
+        balance, drift = found["balance"], found["drift control"]
+        share = _share(balance.measured, balance.bound)
+        return [f"`{cell.id}`", number(balance.measured), number(balance.bound), f"{share:.3f}", number(drift.measured)]
+
+    with ThreadPoolExecutor(available_cores()) as pool:
+        rows = list(pool.map(row, [cell for cell in cells if cell.instance().total_delay > 0]))
+    return markdown_table(["cell", "B", "√(2 D_T log K / κ)", "share", "drift"], rows)
+
+
 def main() -> None:
-    """Print both tables."""
+    """Print the tables."""
     parser = argparse.ArgumentParser(description="The tables of docs/theory.md and docs/math.md.")
     parser.add_argument("--cells", nargs="+", default=["*"])
     parser.add_argument("--constants", nargs="+", type=float, default=CONSTANTS)
@@ -143,6 +163,8 @@ def main() -> None:
     print()
     cells = suite.find(options.cells)
     print(constants_table(options.constants, audits(cells, options.constants, options.rounds, options.replications)))
+    print()
+    print(balance_table(cells, options.rounds, options.replications))
 
 
 if __name__ == "__main__":

@@ -101,11 +101,13 @@ def test_the_tables_of_the_page_are_made_by_its_experiment() -> None:
     words = ["--cells", "stochastic-k10/100", "--constants", "49", "--rounds", "300", "--replications", "2"]
     script = PROJECT / "experiments" / "theory.py"
     done = subprocess.run([sys.executable, str(script), *words], capture_output=True, text=True, check=True)
-    readings, constants = done.stdout.split("\n\n")
+    readings, constants, balance = done.stdout.split("\n\n")
     listed = next(line for line in readings.splitlines() if line.startswith("| delay 1 | as listed"))
     assert listed.split(" | ")[2:4] == ["0", "299"]
     drift = next(line for line in constants.splitlines() if line.startswith("| drift control"))
     assert float(drift.split(" | ")[2].rstrip(" |")) < 0.3
+    measured, allowed = balance.splitlines()[2].split(" | ")[1:3]
+    assert 0.0 < float(measured) < float(allowed.replace(",", ""))
 
 
 def test_the_study_of_the_default_runs(tmp_path: Path) -> None:
