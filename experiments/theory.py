@@ -51,10 +51,7 @@ def audits(
 def constants_table(constants: Sequence[float], found: list[list[Audit]]) -> str:
     """A row for each statement: at each constant the worst measured / bound, and in how many cells it is broken."""
     rows = []
-    every = [each for of_constant in found for each in of_constant]
     for name in [finding.name for finding in found[0][0].findings]:
-        if all(each[name].holds is None for each in every):
-            continue
         row = [name, found[0][0][name].where]
         for of_constant in found:
             known = [each[name] for each in of_constant if each[name].holds is not None]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from audited import NAMES, broken, played, silent, spoiled, task
-from belated import audit, bounds, simulate
+from belated import audit, bounds, learners, simulate
 from belated.statements import STATEMENTS, Run
 from belated.waiting import Waiting
 
@@ -235,3 +235,15 @@ def test_regret_and_drifted_regret_by_hand() -> None:
     assert found.pseudo_regret == pytest.approx(pseudo, rel=1e-9)
     assert found.drifted_regret == pytest.approx(drifted, rel=1e-9)
     assert found.regret == pytest.approx(float((means[trace.arms] - 0.3).sum()), rel=1e-9)
+
+
+def test_a_cost_of_delay_beyond_what_is_derived_is_seen() -> None:
+    problem = task("balanced:kappa=4", "resonant:arms=2,delay=50", "constant:delay=50", 2000)
+    one = audit._play(problem, 0)
+    found = audit._balance(learners.tune("balanced:kappa=4"), [one, one])
+    allowed = math.sqrt(2.0 * one.run.waiting.outstanding.sum() * math.log(2) / 4.0)
+    assert found.holds
+    assert found.bound == pytest.approx(allowed)
+    assert 0.0 < found.measured == one.cost
+    beyond = one._replace(cost=allowed * 1.01)
+    assert audit._balance(learners.tune("balanced:kappa=4"), [one, beyond]).holds is False

@@ -231,7 +231,7 @@ def test_small_leagues(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert main([*arguments, "--out", str(tmp_path)]) == 0
     out = capsys.readouterr().out
     assert "left out, since nobody can tell them what they must know here: exp3_delayed" in out
-    assert "1 cell, 22 learners, 1 replication\n" in out
+    assert "1 cell, 23 learners, 1 replication\n" in out
     assert all(
         line.split()[1] == "–"
         for line in out.splitlines()
