@@ -3,8 +3,9 @@
     python experiments/variants.py                  # a table as Markdown, a few minutes; docs/tuning.md has it
 
 One learner with a switch for each part. estimates: reduced variance (1) or plain importance weighting (0). centre:
-costs of loss - 1/2 (1) or of the loss (0). explore: the implicit exploration. forgetting: past costs fade like
-(s/t)^forgetting. unexplained: the price of cost beyond what a stochastic world with the gaps seen so far would explain.
+costs of loss - 1/2 (1) or of the loss (0). explore: the implicit exploration. apart: outcomes of one round one by one
+(1) or all against the distribution of the round (0). forgetting: past costs fade like (s/t)^forgetting. unexplained:
+the price of cost beyond what a stochastic world with the gaps seen so far would explain.
 """
 
 import argparse
@@ -25,16 +26,28 @@ HIGHEST = leader.OWN + 1
 ARRIVED = leader.OWN + 2
 MOST = leader.OWN + 3  # outstanding at once
 SQUARES = leader.OWN + 4  # of the costs, summed
-HEAD = leader.OWN + 5
+ARMS = leader.OWN + 5
+MOVED = leader.OWN + 6
+HEAD = leader.OWN + 7
 
-KAPPA, ESTIMATES, CENTRE, EXPLORE, FORGETTING, UNEXPLAINED = range(6)
-NAMES = {"kappa": 2.0, "estimates": 1.0, "centre": 1.0, "explore": 1.0, "forgetting": 0.0, "unexplained": 0.0}
+KAPPA, ESTIMATES, CENTRE, EXPLORE, APART, FORGETTING, UNEXPLAINED = range(7)
+NAMES = {
+    "kappa": 2.0,
+    "estimates": 1.0,
+    "centre": 1.0,
+    "explore": 1.0,
+    "apart": 1.0,
+    "forgetting": 0.0,
+    "unexplained": 0.0,
+}
 
 
 @kernel
 def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
     own = state[: int(state[HEAD + pages.FIRST])]
     leader.count(own, outstanding)
+    own[ARMS] = p.size
+    own[MOVED] = 0.0
     keep = 1.0 - min(1.0, params[FORGETTING] / own[leader.ROUND])
     own[COST] *= keep
     own[HIGHEST] *= keep
@@ -65,10 +78,13 @@ def learn(state: Vector, params: Vector, arm: int, loss: float, propensity: floa
         weight = robust.implicit_exploration(now, then, propensity)
     state[ARRIVED] += 1.0
     if now > then:
+        if state[MOVED] * params[APART] != 0.0:
+            simplex.settle(state[: int(state[HEAD + pages.FIRST])], int(state[ARMS]))
         cost = (loss - 0.5 * params[CENTRE]) * (1.0 - simplex.share(state, arm) / weight)
         state[COST] += cost
         state[SQUARES] += cost * cost
         state[HIGHEST] = max(state[HIGHEST], state[COST])
+    state[MOVED] = 1.0
     reduced.add(state, HEAD, arm, loss, 1.0 / weight, mark)
 
 
@@ -106,6 +122,7 @@ FORMS: dict[str, TunedLearner] = {
     "plain importance weights": PLAIN.with_parameters(estimates=0.0),
     "costs not centred": PLAIN.with_parameters(centre=0.0),
     "neither": PLAIN.with_parameters(estimates=0.0, centre=0.0),
+    "outcomes of a round not apart": PLAIN.with_parameters(apart=0.0),
     "no implicit exploration": PLAIN.with_parameters(explore=0.0),
     "learns from skipped decisions": KEEPING.with_parameters(),
     "κ = 6, forgetting 1": PLAIN.with_parameters(kappa=6.0, forgetting=1.0),
@@ -117,6 +134,7 @@ CELLS = (
     "stochastic-k10/100",
     "stochastic-k10/1000",
     "stochastic-k10/dropout",
+    "stochastic-k10/batches",
     "stochastic-k10/by-loss",
     "constrained-k10/1000",
     "constrained-k10/pareto",
@@ -137,18 +155,14 @@ def regrets(name: str, rounds: int | None, replications: int) -> list[float]:
     return found
 
 
-def traps(rounds: int, replications: int) -> list[float]:
-    """The largest cost of delay of every form against thirty traps: swings, then a gap, at delays from 10 to 200."""
+def hardest(start: int, batches: bool, rounds: int, replications: int) -> list[float]:
+    """The largest cost of delay of every form against thirty adversaries near a start of the search."""
     rng = np.random.default_rng(0)
-    dials = np.tile(STARTS[1], (30, 1))
-    dials[:, [0, 1, 2, 3, 6, 7]] = rng.random((30, 6)) * [0.57, 1.0, 1.0, 1.0, 0.3, 0.5] + [
-        0.0,
-        0.0,
-        0.0,
-        0.0,
-        0.5,
-        0.5,
-    ]
+    dials = np.tile(STARTS[start], (30, 1))
+    dials[:, [0, 1, 2, 3]] = rng.random((30, 4)) * [0.57, 1.0, 1.0, 1.0]
+    if start == 1:
+        dials[:, [6, 7]] = rng.random((30, 2)) * [0.3, 0.5] + 0.5
+    dials[:, 10] = 0.5 if batches else 0.1
     tried = [Adversary(tuple(map(float, row)), 2, rounds) for row in dials]
     return [max(float(costs([tuned], each, replications)[0]) for each in tried) for tuned in FORMS.values()]
 
@@ -160,9 +174,13 @@ def main() -> None:
     parser.add_argument("--replications", type=int, default=10)
     options = parser.parse_args()
     columns = [regrets(name, options.rounds, options.replications) for name in CELLS]
-    hardest = traps(options.rounds or 50_000, 2)
-    rows = [[form, *(f"{column[k]:,.0f}" for column in columns), f"{hardest[k]:.2f}"] for k, form in enumerate(FORMS)]
-    print(markdown_table(["form", *CELLS, "worst of 30 traps"], rows))
+    kinds = {"30 swings": (0, False), "30 in batches": (0, True), "30 traps": (1, False)}
+    worst = [hardest(*kind, options.rounds or 50_000, 2) for kind in kinds.values()]
+    rows = [
+        [form, *(f"{column[k]:,.0f}" for column in columns), *(f"{each[k]:.2f}" for each in worst)]
+        for k, form in enumerate(FORMS)
+    ]
+    print(markdown_table(["form", *CELLS, *kinds], rows))
 
 
 if __name__ == "__main__":

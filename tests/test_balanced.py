@@ -34,8 +34,12 @@ def by_formula(
         played.append(x)
         arms.append(int(np.flatnonzero(draws[t - 1] < np.cumsum(x))[0]))
         active.append(t)
-        for s in [s for s in active if delays[s - 1] is not None and s + delays[s - 1] == t]:  # type: ignore[operator]
+        rates = 0.5 * math.sqrt(t), kappa * highest / math.log(ARMS)
+        come = [s for s in active if delays[s - 1] is not None and s + delays[s - 1] == t]  # type: ignore[operator]
+        for s in come:
             active.remove(s)
+            if s != come[0]:
+                x = ftrl_distribution(estimates - estimates.min(), *rates)
             arm, then = arms[s - 1], counts[s - 1]
             weight = max(played[s - 1][arm], math.exp(-total / (total - then)) if total > then else 0.0)
             held = np.where(played[s - 1] >= baseline / s, 0.5, 0.0)

@@ -273,6 +273,13 @@ def solve(state: Vector, a: float, b: float, p: Vector) -> None:
 
 
 @kernel
+def settle(state: Vector, arms: int) -> None:
+    """Let the shares follow the losses that were added since the last distribution, at its rates."""
+    if state[AGE] == 0.0 or not _warm(state, state[TSALLIS_RATE], state[ENTROPY_RATE]):
+        _cold(state, state[TSALLIS_RATE], state[ENTROPY_RATE], arms)
+
+
+@kernel
 def _jump(state: Vector, i: np.uint64) -> None:
     """The loss of one arm has changed by more than the series bears: solve (*) for that arm alone, at the present mu,
     and let mu give to the others what the arm has lost. A pass then finds all of them close.
@@ -302,14 +309,6 @@ def add_loss(state: Vector, arm: int, amount: float) -> None:
             _jump(state, i)
         else:
             state[LEVEL] += 2.0 * step * state[i + SHARES] * state[LEVEL_SLOPE]
-
-
-@kernel
-def forget_losses(state: Vector, arms: int) -> None:
-    """L = 0, as before the first round; what else is known of the last solution goes too."""
-    for i in range(arms):
-        state[at(i) + LOSSES] = 0.0
-    state[AGE] = 0.0
 
 
 _SOLVE = types.void(STATE, types.float64, types.float64, VECTOR)

@@ -7,8 +7,9 @@ is outstanding: the cost of delay is measured, and as much is paid. When the out
     cost = (loss - 1/2) (1 - x_{t,I_s} / max(x_{s,I_s}, lambda_{s,t})),
 
 in expectation <x_s - x_t, loss_s>, what was lost by deciding with the knowledge of round s instead of that of its
-arrival (the 1/2 cancels in expectation, and halves the noise). With B_t the largest value that the running sum of costs
-has had,
+arrival (the 1/2 cancels in expectation, and halves the noise). Where several outcomes come in one round they are taken
+one by one, each against the distribution to which those before it have led: a batch costs what its parts do. With B_t
+the largest value that the running sum of costs has had,
 
     x_t = argmin <L, x> - sqrt(t) sum sqrt(x_i) + (kappa B_t / log K) sum x_i (log x_i - 1),          kappa = 2:
 
@@ -28,7 +29,9 @@ from belated.learners.learner import Learner, Pages, Parameter
 COST = leader.OWN  # the running sum of costs
 HIGHEST = leader.OWN + 1  # B, the largest value it has had
 RATE_UNIT = leader.OWN + 2  # kappa / log K
-HEAD = leader.OWN + 3  # of the pages
+ARMS = leader.OWN + 3
+MOVED = leader.OWN + 4  # whether an outcome has come in this round
+HEAD = leader.OWN + 5  # of the pages
 
 KAPPA = 0
 PATIENCE_CONSTANT = 1
@@ -40,6 +43,8 @@ def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
     own = state[: int(state[HEAD + pages.FIRST])]
     if own[leader.ROUND] == 0.0:
         own[RATE_UNIT] = params[KAPPA] / math.log(p.size)
+        own[ARMS] = p.size
+    own[MOVED] = 0.0
     leader.count(own, outstanding)
     simplex.solve(own, 0.5 * math.sqrt(own[leader.ROUND]), own[RATE_UNIT] * own[HIGHEST], p)
     return reduced.note(state, HEAD, p, params[BASELINE] / own[leader.ROUND], own[leader.CUMULATIVE_OUTSTANDING])
@@ -51,8 +56,11 @@ def learn(state: Vector, params: Vector, arm: int, loss: float, propensity: floa
     then = reduced.kept(state, HEAD, mark)
     weight = 1.0 / robust.implicit_exploration(now, then, propensity)
     if now > then:  # else it is the round of the decision itself, and nothing has moved
+        if state[MOVED] != 0.0:
+            simplex.settle(state[: int(state[HEAD + pages.FIRST])], int(state[ARMS]))
         state[COST] += (loss - 0.5) * (1.0 - simplex.share(state, arm) * weight)
         state[HIGHEST] = max(state[HIGHEST], state[COST])
+    state[MOVED] = 1.0
     reduced.add(state, HEAD, arm, loss, weight, mark)
 
 

@@ -47,7 +47,9 @@ def _begin(state: Vector, arms: int) -> None:
     state[ROUNDS] = 0.0
     state[LONG] = 0.0
     state[DELAYS] = 0.0
-    simplex.forget_losses(state, arms)
+    for i in range(arms):  # as before the first round; what is known of the last solution goes too
+        state[simplex.at(i) + simplex.LOSSES] = 0.0
+    state[simplex.AGE] = 0.0
 
 
 @kernel
