@@ -5,7 +5,8 @@
 One learner with a switch for each part. estimates: reduced variance (1) or plain importance weighting (0). centre:
 costs of loss - 1/2 (1) or of the loss (0). explore: the implicit exploration. apart: outcomes of one round one by one
 (1) or all against the distribution of the round (0). forgetting: past costs fade like (s/t)^forgetting. unexplained:
-the price of cost beyond what a stochastic world with the gaps seen so far would explain.
+the price of cost beyond what a stochastic world with the gaps seen so far would explain. trend: that price is dropped
+where the range of the loss estimates exceeds so many times its largest fall.
 """
 
 import argparse
@@ -28,9 +29,11 @@ MOST = leader.OWN + 3  # outstanding at once
 SQUARES = leader.OWN + 4  # of the costs, summed
 ARMS = leader.OWN + 5
 MOVED = leader.OWN + 6
-HEAD = leader.OWN + 7
+PEAK = leader.OWN + 7  # the largest range of the loss estimates so far
+FALL = leader.OWN + 8  # the largest fall of that range below its peak
+HEAD = leader.OWN + 9
 
-KAPPA, ESTIMATES, CENTRE, EXPLORE, APART, FORGETTING, UNEXPLAINED = range(7)
+KAPPA, ESTIMATES, CENTRE, EXPLORE, APART, FORGETTING, UNEXPLAINED, TREND = range(8)
 NAMES = {
     "kappa": 2.0,
     "estimates": 1.0,
@@ -39,6 +42,7 @@ NAMES = {
     "apart": 1.0,
     "forgetting": 0.0,
     "unexplained": 0.0,
+    "trend": math.inf,
 }
 
 
@@ -55,14 +59,18 @@ def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
     own[MOST] = max(own[MOST], outstanding)
     price = params[KAPPA] * own[HIGHEST]
     if params[UNEXPLAINED] > 0.0 and own[ARRIVED] > 0.0:
-        total, least = 0.0, math.inf
+        total, least, most = 0.0, math.inf, -math.inf
         for i in range(p.size):
             held = own[simplex.at(i) + simplex.LOSSES]
             total += held
             least = min(least, held)
+            most = max(most, held)
+        own[PEAK] = max(own[PEAK], most - least)
+        own[FALL] = max(own[FALL], own[PEAK] - (most - least))
         # in a stochastic world costs add up to at most sigma_max times the gap of uniform play; twice that, and noise
         explained = 2.0 * own[MOST] * (total / p.size - least) / own[ARRIVED] + 2.0 * math.sqrt(own[SQUARES])
-        price = params[KAPPA] * min(own[HIGHEST], explained) + params[UNEXPLAINED] * max(0.0, own[HIGHEST] - explained)
+        if most - least < params[TREND] * own[FALL] or params[TREND] == math.inf:
+            price += (params[UNEXPLAINED] - params[KAPPA]) * max(0.0, own[HIGHEST] - explained)
     share = 0.5 if params[ESTIMATES] == 1.0 else 1.0
     simplex.solve(own, share * math.sqrt(own[leader.ROUND]), price / math.log(p.size), p)
     threshold = 4.0 / own[leader.ROUND] if params[ESTIMATES] == 1.0 else math.inf  # every arm below it: plain weighting
@@ -112,7 +120,7 @@ def variant(name: str, keeps_skipped: bool = False) -> Learner:
         forget=None if keeps_skipped else forget,
         pages=Pages(HEAD, reduced.page_size),
         keeps_skipped=keeps_skipped,
-        parameters=tuple(Parameter(each, default, 0.0, 1e9, each) for each, default in NAMES.items()),
+        parameters=tuple(Parameter(each, default, 0.0, math.inf, each) for each, default in NAMES.items()),
     )
 
 
@@ -128,6 +136,7 @@ FORMS: dict[str, TunedLearner] = {
     "κ = 6, forgetting 1": PLAIN.with_parameters(kappa=6.0, forgetting=1.0),
     "unexplained costs at 20": PLAIN.with_parameters(unexplained=20.0),
     "unexplained costs at 100": PLAIN.with_parameters(unexplained=100.0),
+    "… unless there is a trend": PLAIN.with_parameters(unexplained=100.0, trend=2.0),
 }
 CELLS = (
     "stochastic-k10/none",

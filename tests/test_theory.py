@@ -126,6 +126,6 @@ def test_the_variants_of_the_default_run() -> None:
     script = PROJECT / "experiments" / "variants.py"
     words = ["--rounds", "300", "--replications", "1"]
     done = subprocess.run([sys.executable, str(script), *words], capture_output=True, text=True, check=True)
-    assert done.stdout.count("\n|") == 10  # a rule and nine forms
+    assert done.stdout.count("\n|") == 12  # a rule and eleven forms
     numbers = [line.split(" | ")[1:] for line in done.stdout.splitlines()[2:]]
     assert len({tuple(row) for row in numbers}) >= 6  # the parts matter
