@@ -1,9 +1,10 @@
 """Which learner should be the default: the study behind docs/tuning.md, in one command.
 
-    python experiments/default_learner.py                # some forty minutes on two cores; goes on where it was stopped
+    python experiments/default_learner.py                # half an hour on two cores
     python experiments/default_learner.py --quick        # a few minutes: fewer cells, rounds and evaluations
 
-Plays candidates (balanced and robust at several constants, every other learner) on the suite; lets an optimiser search
+Plays candidates (balanced and robust at several constants, every other learner) on the suite, going on where it was
+stopped; lets an optimiser search
 for adversaries against some of them, and plays everybody against everything it found. Writes study.md, study.json,
 tradeoff.png and .svg into the folder.
 """
@@ -160,13 +161,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="The study behind docs/tuning.md.")
     parser.add_argument("--quick", action="store_true", help="8 cells at 20,000 rounds, short searches")
     parser.add_argument("--rounds", type=int, help="of the searches; default: 50,000 (quick: 5,000)")
-    parser.add_argument("--evaluations", type=int, help="of each search; default: 150 (quick: 20)")
+    parser.add_argument("--evaluations", type=int, help="of each search; default: 100 (quick: 20)")
     parser.add_argument("--replications", type=int, default=20, help="on the suite; default: 20")
     parser.add_argument("--out", type=Path, default=Path("results/study"))
     options = parser.parse_args()
     cells = tuple((suite.quick if options.quick else suite.suite).values())
     rounds = options.rounds or (5_000 if options.quick else 50_000)
-    evaluations = options.evaluations or (20 if options.quick else 150)
+    evaluations = options.evaluations or (20 if options.quick else 100)
     options.out.mkdir(parents=True, exist_ok=True)
     played = play_suite(cells, options.replications, options.out / "suite")
     on_suite = measures(played, without_delays(cells, options.replications))

@@ -55,7 +55,7 @@ def constants_table(constants: Sequence[float], found: list[list[Audit]]) -> str
         row = [name, found[0][0][name].where]
         for of_constant in found:
             known = [each[name] for each in of_constant if each[name].holds is not None]
-            worst = max(_share(finding.measured, finding.bound) for finding in known)
+            worst = max((_share(finding.measured, finding.bound) for finding in known), default=math.nan)
             broken = sum(finding.holds is False for finding in known)
             row.append(number(worst) + (f" (**broken in {broken} of {len(known)}**)" if broken else ""))
         rows.append(row)
@@ -124,7 +124,7 @@ def readings_table(rounds: int, arms: int = 10, constant: float = 49.0) -> str:
         "σ_t is counted",
         "D_T",
         "Σ d̂",
-        "σ_t short of what is awaited by",
+        "σ_t is too small by, at most",
         "an arrival moves beyond σ_max by",
         "largest Σ d̂ / (2 D_t + 1)",
         "skipped",

@@ -85,7 +85,7 @@ def learn(state: Vector, params: Vector, arm: int, loss: float, propensity: floa
     if params[EXPLORE] == 1.0:
         weight = robust.implicit_exploration(now, then, propensity)
     state[ARRIVED] += 1.0
-    if now > then:
+    if now > then or state[MOVED] * params[APART] != 0.0:
         if state[MOVED] * params[APART] != 0.0:
             simplex.settle(state[: int(state[HEAD + pages.FIRST])], int(state[ARMS]))
         cost = (loss - 0.5 * params[CENTRE]) * (1.0 - simplex.share(state, arm) / weight)
@@ -156,12 +156,9 @@ CELLS = (
 def regrets(name: str, rounds: int | None, replications: int) -> list[float]:
     """Of every form in a cell."""
     cell = suite.suite[name].at(rounds) if rounds else suite.suite[name]
-    found = []
-    for tuned in FORMS.values():  # one by one: their labels may be the same
-        settings: Any = {"rounds": cell.rounds, "replications": replications, "progress": False, "checkpoints": 2}
-        result = simulate([tuned], cell.environment, cell.delays, **settings)
-        found.append(float(result.final(tuned.label).mean))
-    return found
+    settings: Any = {"rounds": cell.rounds, "replications": replications, "progress": False, "checkpoints": 2}
+    result = simulate(list(FORMS.values()), cell.environment, cell.delays, **settings)
+    return [float(result.final(name).mean) for name in result.learners]
 
 
 def hardest(start: int, batches: bool, rounds: int, replications: int) -> list[float]:
@@ -173,7 +170,7 @@ def hardest(start: int, batches: bool, rounds: int, replications: int) -> list[f
         dials[:, [6, 7]] = rng.random((30, 2)) * [0.3, 0.5] + 0.5
     dials[:, 10] = 0.5 if batches else 0.1
     tried = [Adversary(tuple(map(float, row)), 2, rounds) for row in dials]
-    return [max(float(costs([tuned], each, replications)[0]) for each in tried) for tuned in FORMS.values()]
+    return [float(each) for each in np.max([costs(list(FORMS.values()), each, replications) for each in tried], axis=0)]
 
 
 def main() -> None:

@@ -9,6 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from belated import Bandit, learners, pages, rounds, simulate
+from belated.delays import Recorded as RecordedDelays
+from belated.environments import Recorded
 from belated.learners import balanced
 from belated.player import Chunk, Player
 from belated.simplex import ftrl_distribution
@@ -45,7 +47,7 @@ def by_formula(
             held = np.where(played[s - 1] >= baseline / s, 0.5, 0.0)
             estimates = estimates + held
             estimates[arm] += (losses[s - 1][arm] - held[arm]) / weight
-            if s < t:
+            if s < t or s != come[0]:
                 cost += (losses[s - 1][arm] - 0.5) * (1.0 - x[arm] / weight)
                 highest = max(highest, cost)
         if active and active[0] < t and t - active[0] >= math.sqrt(total / constant):
@@ -110,6 +112,15 @@ def test_it_learns_where_the_paper_waits_and_stays_careful_where_losses_resonate
     assert steady.final("balanced").mean < 0.3 * steady.final("robust").mean
     swinging = simulate(["balanced", "tsallis_rv"], "resonant:arms=2,delay=200", "constant:delay=200", **problem)
     assert swinging.final("balanced").mean < 0.3 * swinging.final("tsallis_rv").mean
+
+
+def test_an_outcome_that_comes_at_once_after_others_has_its_cost() -> None:
+    """Delays 1, 0, 1, 0, ... against losses that swing with them: 4 replications of 20,000 rounds, measured 0.26."""
+    swings = np.arange(20_000) // 2 % 2
+    losses = np.stack([swings, 1 - swings], axis=1)
+    problem: Any = {"rounds": 20_000, "replications": 4, "progress": False}
+    late = simulate(["balanced", "tsallis_rv"], Recorded(losses), RecordedDelays([1, 0] * 10_000), **problem)
+    assert late.final("balanced").mean < 0.5 * late.final("tsallis_rv").mean
 
 
 @pytest.mark.parametrize("words", ["balanced", "robust:delay_constant=0.01", "tsallis", "ucb", "hybrid_skipping"])

@@ -18,7 +18,13 @@ DELAYS = [3, 0, None, 1, 7, 2, 0, 5, 1, 0]
 CUT = [3, 0, 7, 1, 5, 2, 0, 2, 1, 0]  # at the last round
 COUNTS = [0, 1, 1, 2, 2, 2, 3, 3, 3, 4]  # of rounds s < t, those with s + d_s >= t
 GAPS = [0.2, 0.5]
-COUNTS_ALONE = [("ucb", "stochastic"), ("hybrid", "adversarial"), ("sapo", "stochastic"), ("any", "stochastic")]
+COUNTS_ALONE = [
+    ("ucb", "stochastic"),
+    ("hybrid", "adversarial"),
+    ("balanced", "adversarial"),
+    ("sapo", "stochastic"),
+    ("any", "stochastic"),
+]
 
 SHORT = st.lists(st.integers(0, 14) | st.just(NEVER), min_size=1, max_size=12)
 
@@ -124,6 +130,7 @@ def test_every_row_by_its_formula(constant: float) -> None:
             "explicit",
             4 * root + rate * math.sqrt(kept * log_arms) + skips + 3 * run.exploration,
         ),
+        ("balanced", "adversarial", "a sketch", 2 * root + 3 * math.sqrt(total * log_arms)),
         ("sapo", "stochastic", "order only", lower),
         ("sapo", "adversarial", "order only", root * log_rounds + price),
         ("any", "stochastic", "lower", lower),
@@ -225,7 +232,7 @@ def test_without_gaps_stochastic_rows_are_unknown() -> None:
     for full, row in zip(table(Instance(3, DELAYS, gaps=GAPS)), table(Instance(3, DELAYS)), strict=True):
         assert row == (full._replace(value=None, missing="gaps") if row.regime == "stochastic" else full)
     neither = table(Instance(3, counts=COUNTS))
-    assert [row.learner for row in neither if row.value is not None] == ["hybrid"]
+    assert [row.learner for row in neither if row.value is not None] == ["hybrid", "balanced"]
     assert {row.missing for row in neither} == {"", "gaps", "delays"}
 
 

@@ -179,11 +179,11 @@ def test_regret_beyond_its_bound_is_seen() -> None:
 
 def allowed_drift(each: audit._Played) -> float:
     waiting = each.run.waiting
-    return float(4.0 * each.exploration + waiting.outstanding.max() / 4.0 + waiting.skipped.sum())
+    return float(4.0 * each.exploration + (waiting.outstanding.max() + 1.0) / 4.0 + waiting.skipped.sum())
 
 
 def test_drifted_regret_too_small_is_seen() -> None:
-    """Regret/4 beyond the drifted regret by more than 2K sum(lambda) + sigma/4 + S*; noise as above."""
+    """Regret/4 beyond the drifted regret by more than 2K sum(lambda) + (sigma + 1)/4 + S*; noise as above."""
     sound = audit._drifted_regret(played())
     assert sound.holds is True
     assert sound.bound == pytest.approx(np.mean([allowed_drift(each) for each in played()]))
@@ -242,8 +242,8 @@ def test_a_cost_of_delay_beyond_what_is_derived_is_seen() -> None:
     one = audit._play(problem, 0)
     found = audit._balance(learners.tune("balanced:kappa=4"), [one, one])
     allowed = math.sqrt(2.0 * one.run.waiting.outstanding.sum() * math.log(2) / 4.0)
-    assert found.holds
+    assert found.holds is None  # a sketch judges nobody
     assert found.bound == pytest.approx(allowed)
     assert 0.0 < found.measured == one.cost
     beyond = one._replace(cost=allowed * 1.01)
-    assert audit._balance(learners.tune("balanced:kappa=4"), [one, beyond]).holds is False
+    assert audit._balance(learners.tune("balanced:kappa=4"), [one, beyond]).slack < 0.0

@@ -275,7 +275,7 @@ class Bandit:
 
     @property
     def drift(self) -> float:
-        """The largest x_{t,I_s} / max(x_{s,I_s}, lambda_{s,t}) when an outcome came: the paper's proof allows 4."""
+        """The largest x_{t,I_s} / max(x_{s,I_s}, lambda_{s,t}) at an arrival: above 4 the paper's proof is broken."""
         self._catch_up()
         return float(self._clock[rounds.DRIFT] * rounds.DRIFT_UNIT)
 

@@ -35,14 +35,14 @@ class Bound(NamedTuple):
     """stochastic or adversarial"""
     formula: str
     constants: str
-    """explicit, order only, or lower (an order below which no learner gets)"""
+    """explicit, order only, a sketch (docs/theory.md), or lower (an order below which no learner gets)"""
     value: float | None
     """None where something is not known that it needs."""
     missing: str = ""
     """What that is."""
 
 
-EXPLICIT, ORDER, LOWER = "explicit", "order only", "lower"
+EXPLICIT, ORDER, SKETCH, LOWER = "explicit", "order only", "a sketch", "lower"
 _PAPER = "Masoudian et al. 2024"
 _GAPS = "gaps"
 _DELAYS = "delays"
@@ -157,6 +157,14 @@ def table(instance: Instance) -> tuple[Bound, ...]:
             f"4√(KT) + {'51/7' if constant == 49.0 else f'{_rates(constant):.3g}'} √(D̂ log K) + S* + K Σλ",
             EXPLICIT,
             proved,
+        ),
+        Bound(
+            "balanced",
+            "docs/theory.md",
+            "adversarial",
+            "2√(KT) + 3√(D log K)",
+            SKETCH,
+            2 * root + 3 * math.sqrt(total * log_arms),
         ),
         stochastic.row(
             "sapo",

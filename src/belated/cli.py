@@ -116,13 +116,13 @@ def _add_league(commands: Any) -> None:
 def _add_theory(commands: Any) -> None:
     bounds = commands.add_parser(
         "bounds",
-        help="what every regret bound of the theory says about a problem",
+        help="what every bound of the paper's table says about a problem",
         description=BOUNDS_HELP,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     bounds.add_argument("problem", help="a cell of the suite, a file of delays, or words for delays")
-    bounds.add_argument("--arms", type=_whole, metavar="K", default=10, help="default: %(default)s")
-    bounds.add_argument("--gaps", nargs="+", type=float, metavar="GAP", default=[0.1], help="one for all, or K - 1")
+    bounds.add_argument("--arms", type=_whole, metavar="K", help="with delays of your own; default: 10")
+    bounds.add_argument("--gaps", nargs="+", type=float, metavar="GAP", help="likewise; one, or K - 1; default: 0.1")
     bounds.add_argument("--rounds", type=_whole, metavar="N", help="default: 100,000; of a file, its length")
     bounds.add_argument("--delay-constant", type=float, metavar="C", default=49.0, help="of robust; default: 49")
     bounds.add_argument(
@@ -130,7 +130,7 @@ def _add_theory(commands: Any) -> None:
     )
     bounds.add_argument("--replications", type=_whole, metavar="N", default=20, help="default: %(default)s")
     bounds.add_argument("--seed", type=_whole, metavar="N", default=0)
-    bounds.add_argument("--out", type=Path, default=Path("results/bounds"), metavar="DIR", help="default: %(default)s")
+    bounds.add_argument("--out", type=Path, default=Path("results/bounds"), metavar="DIR", help="of the figure")
     bounds.add_argument("--json", action="store_true", help="print it for machines")
 
     audit = commands.add_parser(
@@ -186,6 +186,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _COMMANDS[options.command](options)
     except KeyboardInterrupt:
         print("belated: stopped", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:  # whoever read the output has gone
+        sys.stdout = None
         return INTERRUPTED
     except OSError as error:
         print(f"belated: {error.filename}: {error.strerror}", file=sys.stderr)

@@ -204,8 +204,8 @@ def draw_trace(trace: Trace, title: str) -> Any:
 def draw_bounds(title: str, result: Simulation, horizons: Sequence[int], tables: Sequence[Sequence[Bound]]) -> Any:
     """Measured regret, and over it the bounds of the learners that were measured, as they grow with the horizon.
 
-    Thin lines in the learner's colour: drawn through with explicit constants, dotted where only the order is known.
-    Lower bounds are grey.
+    Thin lines in the learner's colour: drawn through with explicit constants, dotted or dashed where only the order is
+    known. Lower bounds are grey.
     """
     plt = _pyplot()
     colours: dict[str, str] = {"any": "#8A8A8A"}
@@ -219,14 +219,17 @@ def draw_bounds(title: str, result: Simulation, horizons: Sequence[int], tables:
             if last.value is None or last.learner not in colours:
                 continue
             values = [table[k].value for table in tables]
-            dashes = "-" if last.constants == "explicit" else (0, (1, 1.6))
-            label = f"{'no learner below' if last.learner == 'any' else last.learner}, {last.regime}: {last.formula}"
+            order = (0, (1, 1.6)) if last.regime == "adversarial" else (0, (4, 2))
+            dashes = "-" if last.constants == "explicit" else order
+            label = (
+                f"{'lower bound, order only' if last.learner == 'any' else last.learner}, {last.regime}: {last.formula}"
+            )
             colour = colours[last.learner]
             axes.plot(horizons, values, color=colour, linestyle=dashes, linewidth=0.9, zorder=3, label=label)
             top = max(top, 1.3 * last.value)
         axes.set_ylim(top=top)
         axes.set_xlabel("round")
-        axes.set_ylabel("regret; bounds thin, those of order only dotted")
+        axes.set_ylabel("regret thick, bounds thin")
         axes.set_title(title, pad=8, fontsize=8)
         handles, labels = axes.get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=2, fontsize=7, handlelength=2.6)

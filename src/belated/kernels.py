@@ -1,6 +1,6 @@
 """How belated compiles: one set of options, one set of signatures, one place.
 
-Every compiled function of the package is made by `kernel`. A learner's three functions share the signatures below, so
+Every compiled function of the package is made by `kernel`. A learner's functions share the signatures below, so
 that one loop, compiled once and cached between processes, can run any of them: it receives their addresses and calls
 through `call_decide`, `call_learn`, `call_patience` and `call_forget`.
 

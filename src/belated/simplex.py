@@ -301,7 +301,7 @@ def _jump(state: Vector, i: np.uint64) -> None:
 def add_loss(state: Vector, arm: int, amount: float) -> None:
     """L_arm += amount, and let mu follow: dmu/dL_i = x_i w_i / sum x w, so that the next pass starts close."""
     i = at(arm)
-    amount = min(amount, _MOST - state[i + LOSSES])
+    amount = max(min(amount, _MOST - state[i + LOSSES]), -_MOST - state[i + LOSSES])
     state[i + LOSSES] += amount
     if state[AGE] > 0.0:
         step = amount * state[i + STEP_SLOPES]

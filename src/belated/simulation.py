@@ -49,7 +49,7 @@ class Simulation:
     most_outstanding: NDArray[np.int64]
     """The largest number of decisions waited for at once: (learners, replications)."""
     drift: Floats
-    """The largest x_{t,I_s} / max(x_{s,I_s}, lambda_{s,t}) at an arrival; the paper's proof allows 4. Likewise."""
+    """The largest x_{t,I_s} / max(x_{s,I_s}, lambda_{s,t}) at an arrival; above 4 the paper's proof is broken."""
     traces: tuple[tuple[Trace, ...], ...] = ()
     """One for each learner and replication, where they were asked for."""
 

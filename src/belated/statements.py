@@ -72,6 +72,10 @@ class Statement(NamedTuple):
     needs: str = ""
     """patience, where it speaks of learners that skip; constant, where it speaks of `robust` alone."""
 
+    def judges(self, run: Run) -> bool:
+        """Whether it is claimed of this learner; drift is measured for all, and claimed of `robust`."""
+        return self.measure is not drift_control or run.delay_constant is not None
+
     def applies(self, run: Run) -> bool:
         if not run.skips:  # whoever begins to skip late may give up on many at once, of which a trace notes one
             return not self.needs and not run.waiting.skipped.any()
@@ -184,9 +188,7 @@ def rearrangement(run: Run) -> Measured:
     ended = run.waiting.ended[run.waiting.ended > 0]
     moves = rearrange(ended) - ended
     beyond = moves - run.waiting.most_outstanding[ended - 1]
-    shares = np.zeros(run.waiting.rounds)
-    np.maximum.at(shares, ended - 1, moves / np.maximum(run.waiting.most_outstanding[ended - 1], 1))
-    return Measured(max(0.0, _largest(beyond)), 0.0, shares)
+    return Measured(max(0.0, _largest(beyond)), 0.0)
 
 
 def skips(run: Run) -> Measured:

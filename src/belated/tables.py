@@ -205,7 +205,7 @@ def facts_table(facts: Sequence[Fact]) -> str:
     )
 
 
-BOUNDS_HEADER = ("learner", "regime", "regret at most", "value", "constants", "source")
+BOUNDS_HEADER = ("learner", "regime", "bound on regret", "value", "constants", "source")
 
 
 def bounds_rows(bounds: Sequence[Bound]) -> list[list[str]]:
@@ -237,8 +237,11 @@ def audit_rows(audit: Audit) -> list[list[str]]:
         if each.bound != each.bound:
             numbers = ["–", "–", "–", "–"]
         else:
-            half = f" ± {number((each.interval[1] - each.interval[0]) / 2)}" if each.interval else ""
-            verdict = {True: "yes", False: "NO", None: "unclear"}[each.holds]
+            half = ""
+            if each.interval:
+                width = (each.interval[1] - each.interval[0]) / 2
+                half = f" ± {number(width if width > 1e-9 * abs(each.measured) else 0.0)}"
+            verdict = {True: "yes", False: "NO", None: "–"}[each.holds]
             numbers = [number(each.bound), number(each.measured) + half, number(each.slack), verdict]
         rows.append([each.name, each.says, *numbers, each.where])
     return rows
@@ -252,7 +255,9 @@ def number(value: float) -> str:
     """As many digits as a table needs: 12,345, 17.3, 0.00123."""
     if value != value or value in (float("inf"), float("-inf")):
         return {"inf": "∞", "-inf": "-∞"}.get(str(value), "–")
-    if value == int(value) and abs(value) < 1e15:
+    if abs(value) >= 1e12:
+        return f"{value:.3g}"
+    if value == int(value):
         return f"{int(value):,}"
     if abs(value) >= 100.0:
         return f"{value:,.0f}"

@@ -1,6 +1,7 @@
 """The commands about theory: bounds and audit, from what was asked for to the files that are left."""
 
 import argparse
+import difflib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +14,6 @@ from belated.delays import Delays
 from belated.delays.recorded import Recorded, read_delays
 from belated.environments import Bernoulli
 from belated.environments.environment import check_arms
-from belated.errors import unknown
 from belated.simulation import check_count, simulate, spaced_checkpoints
 from belated.suite import ROUNDS, Cell
 
@@ -65,23 +65,34 @@ def _problem(options: argparse.Namespace) -> Cell:
     """A cell of the suite, or one made from delays, arms and gaps."""
     wanted = options.problem
     if wanted in suite.suite:
+        if options.arms is not None or options.gaps is not None:
+            raise ValueError(f"{wanted} has its own arms and gaps; --arms and --gaps are for delays")
         cell = suite.suite[wanted]
         return cell.at(check_count("rounds", options.rounds)) if options.rounds is not None else cell
     rounds = options.rounds if options.rounds is not None else ROUNDS
     if Path(wanted).is_file():
         values = read_delays(wanted)
-        rounds = min(check_count("rounds", rounds), len(values)) if options.rounds is not None else len(values)
+        if not values or (options.rounds or 0) > len(values):
+            needed = f"; {options.rounds} are asked for" if options.rounds else ""
+            raise ValueError(f"{wanted} holds {len(values)} delays{needed}")
+        rounds = check_count("rounds", options.rounds) if options.rounds is not None else len(values)
         delays: Any = Recorded(values)
-    elif "/" in wanted and ":" not in wanted:
-        raise unknown("cell or file", wanted, suite.suite)
+    elif ":" not in wanted and ("/" in wanted or "." in wanted or "*" in wanted):
+        raise ValueError(f"{wanted!r} is neither a file nor a cell of the suite{_nearest(wanted)}")
     else:
         delays = Delays.find(wanted)
-    arms = check_arms(options.arms)
-    gaps = options.gaps * (arms - 1) if len(options.gaps) == 1 else options.gaps
+    arms = check_arms(10 if options.arms is None else options.arms)
+    given = [0.1] if options.gaps is None else options.gaps
+    gaps = given * (arms - 1) if len(given) == 1 else given
     if len(gaps) != arms - 1 or not all(0.0 <= gap <= 1.0 for gap in gaps):
-        raise ValueError(f"gaps is {options.gaps}; one number from 0 to 1, or {arms - 1} of them, is needed")
+        raise ValueError(f"gaps is {given}; one number from 0 to 1, or {arms - 1} of them, is needed")
     best = (1.0 - max(gaps)) / 2.0
     return Cell(wanted, Bernoulli([best, *(best + gap for gap in gaps)]), delays, check_count("rounds", rounds))
+
+
+def _nearest(wanted: str) -> str:
+    close = difflib.get_close_matches(wanted, suite.suite, n=3)
+    return f". Did you mean {' or '.join(map(repr, close))}?" if close else ""
 
 
 def _described(cell: Cell, facts: Any, table: Any, result: Any) -> dict[str, Any]:

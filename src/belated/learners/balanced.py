@@ -55,7 +55,7 @@ def learn(state: Vector, params: Vector, arm: int, loss: float, propensity: floa
     now = state[leader.CUMULATIVE_OUTSTANDING]
     then = reduced.kept(state, HEAD, mark)
     weight = 1.0 / robust.implicit_exploration(now, then, propensity)
-    if now > then:  # else it is the round of the decision itself, and nothing has moved
+    if now > then or state[MOVED] != 0.0:  # else nothing has moved since the decision
         if state[MOVED] != 0.0:
             simplex.settle(state[: int(state[HEAD + pages.FIRST])], int(state[ARMS]))
         state[COST] += (loss - 0.5) * (1.0 - simplex.share(state, arm) * weight)
@@ -76,7 +76,7 @@ def forget(state: Vector, params: Vector, mark: float) -> None:
 
 LEARNER = Learner(
     name="balanced",
-    summary="pays for delay what it has been seen to cost; learns early, stays careful where losses resonate",
+    summary="pays for delay what it has been seen to cost, no more and no less",
     paper="this project, docs/theory.md",
     size=simplex.size,
     losses_at=simplex.LOSSES_AT,
@@ -86,8 +86,10 @@ LEARNER = Learner(
     forget=forget,
     pages=Pages(HEAD, reduced.page_size),
     parameters=(
-        Parameter("kappa", 2.0, 0.0, 1e9, "the price of delay over its measured cost, in the entropy rate"),
-        Parameter("patience_constant", 1.0, 1e-9, 1e9, "c, in the patience; 49 K^(2/3) log K in the paper"),
+        Parameter("kappa", 2.0, 0.0, 1e9, "κ, the price of delay over its measured cost, in the entropy rate"),
+        Parameter(
+            "patience_constant", 1.0, 1e-9, 1e9, "the patience is sqrt(D_t / this); the paper has 49 K^(2/3) log K"
+        ),
         reduced.BASELINE,
     ),
 )

@@ -9,7 +9,8 @@
         how many rounds to wait for an outcome, asked when a round closes; it may grow, never shrink, but for coming
         down from inf. A learner that never skips has none.
     forget(state, params, mark)
-        a decision was given up on: what the learner keeps of it may go. One that keeps nothing has none.
+        a decision was given up on: what the learner keeps of it may go. One that keeps nothing has none; one that
+        keeps skipped decisions is not asked.
 
 state is a vector of as many numbers as the learner asks for, zeros at first; learners on the FTRL solver share its
 layout (`belated.simplex`). params holds the parameters' values in the order of the table. Drawing from p, counting,

@@ -57,6 +57,11 @@ def patience(state: Vector, params: Vector) -> float:
     return state[PATIENCE]
 
 
+@kernel
+def forget(state: Vector, params: Vector, mark: float) -> None:
+    pages.give_back(state, HEAD, int(mark))
+
+
 def size(n_arms: int) -> int:
     return FIRST_P + n_arms
 
@@ -74,6 +79,7 @@ def _mailbox(waits: bool) -> Learner:
         decide=decide,
         learn=learn,
         patience=patience if waits else None,
+        forget=forget,
         pages=Pages(HEAD, page_size),
     )
 
