@@ -42,6 +42,26 @@ SEARCHED = (
     "thompson",
 )
 
+LABELLED = {
+    "balanced": ("balanced", "left"),
+    "balanced:kappa=1": ("κ = 1", "right"),
+    "balanced:kappa=4": ("κ = 4", "left"),
+    "balanced:kappa=8": ("κ = 8", "left"),
+    "balanced:kappa=16": ("κ = 16", "left"),
+    "robust": ("robust (49)", "right"),
+    "robust:delay_constant=8": ("8", "right"),
+    "robust:delay_constant=1": ("1", "right"),
+    "robust:delay_constant=0.1": ("0.1", "right"),
+    "robust:delay_constant=0.01": ("0.01", "right"),
+    "thompson": ("thompson", "right"),
+    "ucb": ("ucb", "right"),
+    "klucb": ("klucb", "right"),
+    "tsallis_rv": ("tsallis_rv", "right"),
+    "hybrid_skipping": ("hybrid_skipping", "right"),
+    "uniform": ("uniform", "left"),
+}
+"""The points of the figure that have a name, and on which side it stands."""
+
 
 def candidates() -> tuple[TunedLearner, ...]:
     """balanced, its price at other values, its parts left out; robust at other constants; the rest of the catalogue."""
@@ -137,17 +157,24 @@ def draw(suite_measures: dict[str, dict[str, Any]], labels: list[str], hunted: N
                 colour = {"balanced": "#0072B2", "robust": "#D55E00"}.get(family, "#8A8A8A")
                 height = worst[label] if axes is panels[0] else each["ratio"][0]
                 axes.plot(each["geometric"], height, "o", color=colour, markersize=6 if label in catalogue else 4)
-                if family in ("balanced", "robust") or label in ("thompson", "ucb", "tsallis_rv", "hybrid_skipping"):
-                    name = (
-                        label.replace("delay_constant=", "")
-                        .replace("kappa=", "κ=")
-                        .replace("patience_constant", "patience")
-                    )
+                if label in LABELLED:
+                    name, side = LABELLED[label]
+                    place = (each["geometric"], height)
+                    offset = {"right": (6, -2), "left": (-6, -2)}[side]
                     axes.annotate(
-                        name, (each["geometric"], height), xytext=(5, 3), textcoords="offset points", fontsize=6.5
+                        name,
+                        place,
+                        xytext=offset,
+                        textcoords="offset points",
+                        fontsize=7,
+                        ha="left" if side == "right" else "right",
                     )
             axes.set_xscale("log")
             axes.set_yscale("log")
+            axes.set_xlim(1.2, 15)
+            for axis in (axes.xaxis, axes.yaxis):
+                axis.set_major_formatter("{x:g}")
+                axis.set_minor_formatter(lambda value, _: f"{value:g}" if f"{value:.0e}"[0] in "25" else "")
             axes.set_title(title, fontsize=9)
             axes.set_xlabel("mean ratio to the best of each cell")
             axes.grid(True, which="major")
