@@ -141,7 +141,7 @@ def memory() -> list[Row]:
 
 
 def live() -> list[Row]:
-    """decide + observe against choose + update."""
+    """decide + observe of the default learner against choose + update."""
     rewards = (1.0 - losses(20_000)).tolist()
 
     def at_once() -> None:
@@ -169,7 +169,7 @@ def live() -> list[Row]:
             *at_least(seconds["ucb"] / seconds["at_once"], 1),
         ),
         (
-            f"live: the same with delay 100 ({seconds['late'] / 20_000 * 1e6:.2f} µs; nearly all skipped), times",
+            f"live: the same with delay 100 ({seconds['late'] / 20_000 * 1e6:.2f} µs), times",
             *at_least(seconds["ucb"] / seconds["late"], 1),
         ),
     ]
