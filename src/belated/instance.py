@@ -50,13 +50,16 @@ def best_skipping(delays: Any, weight: float) -> BestSkipping:
 
 def _rest(ascending: Floats) -> Floats:
     """The sum of all but the r longest, for r = 0, 1, ..."""
-    return np.append(0.0, np.cumsum(ascending))[::-1]
+    sums = np.zeros(ascending.size + 1)
+    np.cumsum(ascending, out=sums[1:])
+    return sums[::-1]
 
 
 def _least(rest: Floats, weight: float) -> tuple[float, int]:
     """min over r of r + sqrt(weight rest_r), and its r."""
-    totals = np.sqrt(weight * rest)
-    totals += np.arange(rest.size)
+    totals = np.sqrt(rest)
+    totals *= math.sqrt(weight)
+    totals += np.arange(rest.size, dtype=np.float64)
     best = int(np.argmin(totals))
     return float(totals[best]), best
 
@@ -131,9 +134,15 @@ class Instance:
     def _rest(self) -> Floats:
         return _rest(np.sort(self.delays).astype(np.float64))
 
+    @cached_property
+    def _prices(self) -> dict[float, tuple[float, int]]:
+        return {}
+
     def price(self, weight: float) -> tuple[float, int]:
         """min over S of |S| + sqrt(weight D_rest), and how many rounds S holds."""
-        return _least(self._rest, weight)
+        if weight not in self._prices:
+            self._prices[weight] = _least(self._rest, weight)
+        return self._prices[weight]
 
     @cached_property
     def waiting(self) -> Waiting:
