@@ -22,6 +22,13 @@ def test_bounds_of_a_cell(capsys: pytest.CaptureFixture[str]) -> None:
     assert "needs" not in out
 
 
+def test_bounds_say_which_delays_they_take(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bounds", "stochastic-k10/by-loss", "--rounds", "500"]) == 0
+    assert "delays depend on the loss: the longest of each round is taken" in capsys.readouterr().out
+    assert main(["bounds", "stochastic-k10/100", "--rounds", "500"]) == 0
+    assert "depend" not in capsys.readouterr().out
+
+
 def test_bounds_of_an_adversarial_cell_say_what_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bounds", "resonant-k2/100", "--rounds", "500"]) == 0
     assert capsys.readouterr().out.count("needs gaps") == 5  # one for each stochastic row

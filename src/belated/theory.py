@@ -42,6 +42,8 @@ def bounds(options: argparse.Namespace, say: Say) -> int:
         say(json.dumps(_described(cell, facts, table, result), indent=1, ensure_ascii=False))
         return 0
     say(f"{cell.title}; {cell.rounds:,} rounds")
+    if cell.delays.by != "round":
+        say(f"delays depend on the {cell.delays.by}: the longest of each round is taken")
     say("")
     say(tables.facts_table(facts))
     say("")
