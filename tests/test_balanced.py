@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from belated import Bandit, learners, pages, rounds, simulate
+from belated import Bandit, Trace, learners, pages, rounds, simulate
 from belated.delays import Recorded as RecordedDelays
 from belated.environments import Recorded
 from belated.learners import balanced
@@ -123,6 +123,32 @@ def test_an_outcome_that_comes_at_once_after_others_has_its_cost() -> None:
     assert late.final("balanced").mean < 0.5 * late.final("tsallis_rv").mean
 
 
+def worst_drift(trace: Trace, delays: list[int | None], exploring: bool = True) -> float:
+    """By definition, over all arrivals of decisions that were not skipped before."""
+    total = np.cumsum(trace.outstanding)
+    skipped = set(trace.skipped.tolist())
+    worst = 1.0
+    for s, delay in enumerate(delays, 1):
+        if delay is not None and s + delay <= len(delays) and s not in skipped:
+            t, arm = s + delay, trace.arms[s - 1]
+            grown = total[t - 1] - total[s - 1]
+            explored = math.exp(-total[t - 1] / grown) if grown and exploring else 0.0
+            worst = max(worst, trace.distributions[t - 1, arm] / max(trace.distributions[s - 1, arm], explored))
+    return worst
+
+
+def test_the_drift_is_measured_against_the_exploration_where_that_is_larger() -> None:
+    """Every outcome takes 40 rounds: soon after the first ones lambda is a third, and more than a decision's share."""
+    rng = np.random.default_rng(6)
+    losses = rng.random((100, 10)) ** 4
+    losses[:, 0] = 0.0
+    delays: list[int | None] = [40] * 100
+    result = simulate("tsallis", Recorded(losses), "constant:delay=40", rounds=100, replications=1, keep_trace=True)
+    ((again,),) = result.traces
+    assert result.drift[0, 0] == pytest.approx(worst_drift(again, delays), rel=1e-9)
+    assert worst_drift(again, delays) < 0.9 * worst_drift(again, delays, exploring=False)
+
+
 @pytest.mark.parametrize("words", ["balanced", "robust:delay_constant=0.01", "tsallis", "ucb", "hybrid_skipping"])
 def test_the_drift_is_the_worst_of_all_arrivals(words: str) -> None:
     rng = np.random.default_rng(3)
@@ -131,15 +157,7 @@ def test_the_drift_is_the_worst_of_all_arrivals(words: str) -> None:
     draws = rng.random(600).tolist()
     tuned = learners.tune(words)
     trace = replay(tuned, losses, delays, draws)
-    total = np.cumsum(trace.outstanding)
-    skipped = set(trace.skipped.tolist())
-    worst = 1.0
-    for s, delay in enumerate(delays, 1):
-        if delay is not None and s + delay <= 600 and s not in skipped:
-            t, arm = s + delay, trace.arms[s - 1]
-            grown = total[t - 1] - total[s - 1]
-            explored = math.exp(-total[t - 1] / grown) if grown else 0.0
-            worst = max(worst, trace.distributions[t - 1, arm] / max(trace.distributions[s - 1, arm], explored))
+    worst = worst_drift(trace, delays)
     bandit = Bandit(3, learner=words)
     due: dict[int, list[int]] = {}
     for t in range(1, 601):

@@ -224,7 +224,8 @@ def _play(task: Task, replication: int) -> _Played:
     cost = math.nan
     for chunk, player in play_again(task, replication):
         p = player.trace_p[: chunk.draws.size]
-        cost = float(player.state[balanced.HIGHEST]) if is_balanced else math.nan
+        if is_balanced:
+            cost = float(player.state[balanced.HIGHEST])
         here = slice(chunk.first - 1, chunk.first - 1 + len(p))
         drift[here] = measure.add(p, waiting.cumulative[here], oldest[here], needed[here])
         propensities[here] = p[np.arange(len(p)), trace.arms[here]]

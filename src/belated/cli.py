@@ -141,7 +141,9 @@ def _add_theory(commands: Any) -> None:
     )
     audit.add_argument("cells", nargs="+", metavar="CELL", help="of the suite; beginnings such as 'resonant-*' too")
     audit.add_argument("--learner", default="robust", help="default: %(default)s")
-    audit.add_argument("--set", nargs="+", metavar="NAME=VALUE", default=[], help="parameters: delay_constant=1")
+    audit.add_argument(
+        "--set", nargs="+", action="extend", metavar="NAME=VALUE", default=[], help="parameters: delay_constant=1"
+    )
     audit.add_argument("--rounds", type=_whole, metavar="N", help="default: 100,000")
     audit.add_argument("--replications", type=_whole, metavar="N", default=5, help="default: %(default)s")
     audit.add_argument("--seed", type=_whole, metavar="N", default=0)

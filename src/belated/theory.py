@@ -58,8 +58,11 @@ def bounds(options: argparse.Namespace, say: Say) -> int:
     horizons = spaced_checkpoints(cell.rounds, HORIZONS, "log")
     horizons = horizons[horizons >= cell.rounds / 1000]
     grown = [known.table(cell.at(int(horizon)).instance(options.delay_constant)) for horizon in horizons]
-    drawing = figures.draw_bounds(cell.title, result, horizons.tolist(), grown)
-    say("written: " + ", ".join(str(path) for path in figures.save(drawing, options.out / "bounds")))
+    try:
+        drawing = figures.draw_bounds(cell.title, result, horizons.tolist(), grown)
+        say("written: " + ", ".join(str(path) for path in figures.save(drawing, options.out / "bounds")))
+    except ImportError as error:
+        say(f"no figure: {error}")
     return 0
 
 

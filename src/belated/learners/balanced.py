@@ -76,7 +76,7 @@ def forget(state: Vector, params: Vector, mark: float) -> None:
 
 LEARNER = Learner(
     name="balanced",
-    summary="pays for delay what it has been seen to cost, no more and no less",
+    summary="pays for delay what delay has been seen to cost; measured, not proved",
     paper="this project, docs/theory.md",
     size=simplex.size,
     losses_at=simplex.LOSSES_AT,
