@@ -115,17 +115,33 @@ class Bandit:
             draw = self._draws.pop()
         elif not isinstance(draw, int | float | np.number) or not 0.0 <= draw < 1.0:
             raise ValueError(f"draw is {draw!r}; a number of at least 0 and below 1 is needed")
-        if self._busy:
-            self._recover()
         if self._delay_at is not None:
             self._state[self._delay_at] = delay
+        return self._decide(draw, rounds.NONE, 0.0)
+
+    def redo(self, decision: Decision, *, draw: float) -> float:
+        """Make a decision again that was made before, of the next round and with its draw, as it is on record.
+
+        Its arm and propensity are taken as they were. The propensity with which this bandit would have chosen the arm:
+        the same, bit for bit, where all rounds before were the same.
+        """
+        if decision.round != self._round + 1:
+            raise UnknownDecision(f"the decision is of round {decision.round}; round {self._round + 1} is the next")
+        if self._delay_at is not None:
+            raise ValueError(f"learner {self.learner!r} was told delays, which are not on record")
+        return self._decide(draw, self._labels.index(decision.arm), decision.propensity).propensity
+
+    def _decide(self, draw: float, made: int, propensity: float) -> Decision:
+        if self._busy:
+            self._recover()
         self._busy = True
         records = self._state, self._params, self._clock, self._memory, self._p
-        skipped, slot, arm, propensity = self._next_decision(*records, draw, self._news_slot, self._news_loss)
+        news = self._news_slot, self._news_loss
+        skipped, slot, arm, chance = self._next_decision(*records, draw, *news, made, propensity)
         if slot < 0:
             self._busy = False
             self._make_room()
-            return self.decide(draw=draw, delay=delay)
+            return self._decide(draw, made, propensity)
         self._news_slot = -1
         if skipped:
             del self._slots[skipped]
@@ -136,7 +152,7 @@ class Bandit:
         self._round = number = self._round + 1
         self._slots[number] = slot
         self._busy = False
-        return _new_tuple(Decision, (number, self._labels[arm], propensity))
+        return _new_tuple(Decision, (number, self._labels[arm], chance))
 
     def observe(self, decision: Decision | int, *, loss: float | None = None, reward: float | None = None) -> Receipt:
         """Report the outcome of a decision, or of its round: a loss in [0, 1], or a reward = 1 - loss."""

@@ -2,10 +2,12 @@
 
 The SplitMix64 generator (Steele, Lea & Flood 2014): the number at a position is a mix of key + position * golden
 ratio. Simulations flip coins with it (`belated.coins`). A learner with chance of its own makes a key from the draw of
-the round, so that whoever repeats the draws repeats the learner.
+the round, so that whoever repeats the draws repeats the learner. The draws of an experiment of the service are made
+from its seed and the round (`draw`), so that any worker can make the next.
 """
 
 import numpy as np
+from numba import types
 
 from belated.kernels import kernel
 
@@ -44,3 +46,12 @@ def uniform(key: np.uint64, position: int) -> float:
 def key_of(draw: float, number: float) -> np.uint64:
     """The key that belongs to the draw of a round: other rounds have other keys even where the draw is the same."""
     return mixed(np.uint64(draw * WHOLE) ^ (np.uint64(number) * GOLDEN))
+
+
+@kernel(nogil=False)
+def draw(seed: np.uint64, number: int) -> float:
+    """The draw of a round, in [0, 1), from a seed and the round's number."""
+    return np.float64(fraction(mixed(seed), np.uint64(number))) * _PART
+
+
+DRAW = types.float64(types.uint64, types.int64)

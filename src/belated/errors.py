@@ -1,7 +1,8 @@
 """The errors that belated raises, and the sentences they speak."""
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 
 class BelatedError(Exception):
@@ -27,3 +28,14 @@ def unknown(kind: str, given: object, allowed: Iterable[str]) -> ValueError:
     hint = f" Did you mean {near[0]!r}?" if near else ""
     listed = f"one of {', '.join(names)}" if names else "none here"
     return ValueError(f"unknown {kind} {given!r}: allowed is {listed}.{hint}")
+
+
+@contextmanager
+def needs_extra(what: str, extra: str) -> Iterator[None]:
+    """Where an optional package is imported: an error that says how to install it."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] == "belated":
+            raise
+        raise ImportError(f"{what} needs {error.name}: pip install 'belated[{extra}]'") from error

@@ -56,6 +56,7 @@ FORGET = types.void(STATE, VECTOR, types.float64)
 _REASSOCIATE = {"reassoc", "contract", "nsz", "arcp"}
 
 
+_NOT_COMPILED = ("ledger", "service", "client")
 _A_DAY = 24 * 3600.0
 
 
@@ -64,11 +65,13 @@ def cache_directory() -> Path:
     """Where compiled code is kept: a folder named by a hash of this package's sources and of numba's version.
 
     numba looks only at the file of the compiled function itself, so an edit in a file that it calls would leave stale
-    machine code behind. A new hash is a new folder.
+    machine code behind. A new hash is a new folder. Packages that compile nothing do not count.
     """
     package = Path(__file__).parent
     digest = hashlib.blake2b(f"{numba.__version__} {np.__version__}".encode(), digest_size=8)
     for source in sorted(package.rglob("*.py")):
+        if source.relative_to(package).parts[0] in _NOT_COMPILED:
+            continue
         digest.update(source.read_bytes())
     name = f"belated-{digest.hexdigest()}"
     wanted = os.environ.get("NUMBA_CACHE_DIR")

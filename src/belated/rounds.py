@@ -273,12 +273,22 @@ def close_round(state: Vector, params: Vector, clock: Integers, memory: Memory) 
 
 @kernel(nogil=False)
 def next_decision(
-    state: Vector, params: Vector, clock: Integers, memory: Memory, p: Vector, draw: float, slot: int, loss: float
+    state: Vector,
+    params: Vector,
+    clock: Integers,
+    memory: Memory,
+    p: Vector,
+    draw: float,
+    slot: int,
+    loss: float,
+    made: int,
+    with_propensity: float,
 ) -> tuple[int, int, int, float]:
     """Live: let the outcome of a slot arrive (unless it is NONE), close the round, open the next.
 
     (round forgotten or 0, slot, arm, propensity); nothing is done, and the slot is NONE, where memory or the learner's
-    state must grow first.
+    state must grow first. A decision that was made before is remembered as it was: its arm (NONE: draw one) and its
+    propensity.
     """
     if (clock[FREE] == NONE and slot == NONE) or wants_pages(state, clock):
         return 0, NONE, 0, 0.0
@@ -290,14 +300,14 @@ def next_decision(
         skipped = memory[oldest]["round"]
         free(clock, memory, oldest)
     mark = open_round(state, params, clock, p, draw)
-    arm = draw_arm(p, draw)
-    slot = remember(clock, memory, arm, p[arm], mark, NOT_DUE, 0.0)
+    arm = draw_arm(p, draw) if made == NONE else made
+    slot = remember(clock, memory, arm, p[arm] if made == NONE else with_propensity, mark, NOT_DUE, 0.0)
     clock[OUTSTANDING] += 1
     return skipped, slot, arm, p[arm]
 
 
 _RECORDS = (STATE, VECTOR, INTEGERS, MEMORY)
 NEXT_DECISION = types.Tuple((types.int64, types.int64, types.int64, types.float64))(
-    *_RECORDS, VECTOR, types.float64, types.int64, types.float64
+    *_RECORDS, VECTOR, types.float64, types.int64, types.float64, types.int64, types.float64
 )
 ARRIVE = types.void(*_RECORDS, VECTOR, types.int64, types.float64)

@@ -1,0 +1,133 @@
+"""The client for programs that await answers."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import httpx
+import msgspec
+
+from belated.client import calls
+from belated.client.calls import PATIENCE_SECONDS, TIMEOUT_SECONDS, Ask, Patience
+from belated.wire import Deadline, Decision, Experiment, LedgerEvent, OutcomeReceipt, Summary
+
+T = TypeVar("T")
+
+
+class AsyncClient:
+    """The service at an address. Tasks may share a client.
+
+    Parameters
+    ----------
+    url
+        Where it serves: `http://localhost:8000`.
+    key
+        Who asks; BELATED_KEY of the environment if none is given.
+    timeout
+        Seconds to wait for one answer before the request is sent again.
+    patience
+        Seconds to ask again in all, where the service is restarted, busy or cannot be reached.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        key: str | None = None,
+        *,
+        timeout: float = TIMEOUT_SECONDS,
+        patience: float = PATIENCE_SECONDS,
+        transport: Any = None,
+    ) -> None:
+        self._patience = patience
+        self._http = httpx.AsyncClient(base_url=url, headers=calls.headers(key), **calls.options(timeout, transport))
+
+    async def __aenter__(self) -> "AsyncClient":
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+    async def create(
+        self,
+        name: str,
+        arms: Sequence[str | int] | int,
+        *,
+        learner: str = "balanced",
+        parameters: Mapping[str, float | str] | None = None,
+        seed: int | None = None,
+        missing: str | Deadline = "wait",
+    ) -> Experiment:
+        """Create an experiment; the one there is, if it has these settings."""
+        return await self._do(calls.create(name, arms, learner, parameters, seed, missing))
+
+    async def experiments(self, status: str = "all") -> list[Summary]:
+        """All experiments, or those that are active, paused or archived."""
+        return calls.summaries(await self._do(calls.experiments(status)))
+
+    async def experiment(self, name: str, *, digest: bool = False) -> Experiment:
+        """An experiment and its state."""
+        return await self._do(calls.experiment(name, digest))
+
+    async def pause(self, name: str) -> Experiment:
+        return await self._do(calls.change(name, "pause"))
+
+    async def resume(self, name: str) -> Experiment:
+        return await self._do(calls.change(name, "resume"))
+
+    async def archive(self, name: str) -> Experiment:
+        return await self._do(calls.change(name, "archive"))
+
+    async def decide(self, name: str, id: str | None = None) -> Decision:
+        """A decision, under your id or a new one; under an id that was used before, the decision made then."""
+        return await self._do(calls.decide(name, id))
+
+    async def decide_many(self, name: str, ids: Iterable[str] | int) -> list[Decision]:
+        """A decision under each id, or so many under new ones."""
+        return [decision for ask in calls.decide_many(name, ids) for decision in await self._do(ask)]
+
+    async def observe(
+        self, name: str, decision: Decision | str, *, loss: float | None = None, reward: float | None = None
+    ) -> OutcomeReceipt:
+        """Report the outcome of a decision, or of its id. `ServiceError` where it is unknown or contradicts another."""
+        return await self._do(calls.observe(name, decision, loss, reward))
+
+    async def observe_many(
+        self, name: str, *, losses: Mapping[str, float] | None = None, rewards: Mapping[str, float] | None = None
+    ) -> list[OutcomeReceipt]:
+        """Report outcomes by the ids of their decisions; each is answered for itself."""
+        return [receipt for ask in calls.observe_many(name, losses, rewards) for receipt in await self._do(ask)]
+
+    async def ledger(self, name: str, after: int = 0) -> AsyncIterator[LedgerEvent]:
+        """Every event of an experiment after a number, up to the last there is now."""
+        async with self._http.stream("GET", calls.path(name, f"ledger?after={after}")) as response:
+            if response.status_code != 200:
+                await response.aread()
+                raise calls.refused(response)
+            async for line in response.aiter_lines():
+                yield msgspec.json.decode(line, type=LedgerEvent)
+
+    async def watch(self, name: str) -> AsyncIterator[Experiment]:
+        """The state of an experiment now, and again whenever it has changed, until the service stops."""
+        async with self._http.stream("GET", calls.path(name, "stream"), timeout=None) as response:
+            if response.status_code != 200:
+                await response.aread()
+                raise calls.refused(response)
+            async for line in response.aiter_lines():
+                if (state := calls.state_in(line)) is not None:
+                    yield state
+
+    async def _do(self, ask: Ask[T]) -> T:
+        patience = Patience(self._patience)
+        while True:
+            try:
+                response = await self._http.request(ask.method, ask.path, content=ask.body)
+            except httpx.TransportError as error:
+                await asyncio.sleep(patience.after(error))
+                continue
+            answer = calls.answered(response, ask.reply)
+            if answer is not None:
+                return answer
+            await asyncio.sleep(patience.after(response))

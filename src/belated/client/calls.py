@@ -1,0 +1,171 @@
+"""What both clients share: requests, answers, and when to ask again."""
+
+import os
+import random
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Generic, NamedTuple, TypeVar
+from urllib.parse import quote
+
+import httpx
+import msgspec
+
+from belated.errors import BelatedError
+from belated.ids import new_id
+from belated.wire import MOST_AT_ONCE, Deadline, Decision, Experiment, Experiments, OutcomeReceipt, Problem, Summary
+
+T = TypeVar("T")
+
+TIMEOUT_SECONDS = 30.0
+PATIENCE_SECONDS = 60.0
+_FIRST_PAUSE = 0.05
+_LONGEST_PAUSE = 5.0
+_AGAIN = (502, 503, 504)
+encode = msgspec.json.encode
+
+
+class ServiceError(BelatedError):
+    """The service refused: `code` for programs, the sentence for people, the field that is wrong."""
+
+    def __init__(self, status: int, code: str, message: str, field: str | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.field = field
+
+
+class ServiceUnavailable(ServiceError):
+    """The service could not be reached, or could not commit, for as long as the client's patience lasted."""
+
+
+class Ask(NamedTuple, Generic[T]):
+    """A request and the type of its answer."""
+
+    method: str
+    path: str
+    reply: type[T]
+    body: bytes | None = None
+
+
+def key_or_environment(key: str | None) -> str:
+    key = key or os.environ.get("BELATED_KEY")
+    if not key:
+        raise ValueError("no key is given, and BELATED_KEY is not set; `belated keys create` makes keys")
+    return key
+
+
+def headers(key: str | None) -> dict[str, str]:
+    return {"Authorization": f"Bearer {key_or_environment(key)}", "Content-Type": "application/json"}
+
+
+def path(name: str, *rest: str) -> str:
+    return "/".join(["/v1/experiments", quote(name, safe=""), *rest])
+
+
+def create(
+    name: str,
+    arms: Sequence[str | int] | int,
+    learner: str,
+    parameters: Mapping[str, float | str] | None,
+    seed: int | None,
+    missing: str | Deadline,
+) -> Ask[Experiment]:
+    body = {
+        "name": name,
+        "arms": arms if isinstance(arms, int) else list(arms),
+        "learner": learner,
+        "parameters": dict(parameters or {}),
+        "seed": seed,
+        "missing": missing,
+    }
+    return Ask("POST", "/v1/experiments", Experiment, encode(body))
+
+
+def experiments(status: str) -> Ask[Experiments]:
+    return Ask("GET", f"/v1/experiments?status={quote(status)}", Experiments)
+
+
+def experiment(name: str, digest: bool) -> Ask[Experiment]:
+    return Ask("GET", path(name) + ("?digest=true" if digest else ""), Experiment)
+
+
+def change(name: str, word: str) -> Ask[Experiment]:
+    return Ask("POST", path(name, word), Experiment)
+
+
+def decide(name: str, id: str | None) -> Ask[Decision]:
+    return Ask("POST", path(name, "decisions"), Decision, encode({"id": new_id() if id is None else id}))
+
+
+def decide_many(name: str, ids: Iterable[str] | int) -> Iterator[Ask[list[Decision]]]:
+    named = [new_id() for _ in range(ids)] if isinstance(ids, int) else list(ids)
+    for at in range(0, len(named), MOST_AT_ONCE):
+        body = encode([{"id": id} for id in named[at : at + MOST_AT_ONCE]])
+        yield Ask("POST", path(name, "decisions"), list[Decision], body)
+
+
+def observe(name: str, decision: Decision | str, loss: float | None, reward: float | None) -> Ask[OutcomeReceipt]:
+    body = {"decision": decision if isinstance(decision, str) else decision.id, "loss": loss, "reward": reward}
+    return Ask("POST", path(name, "outcomes"), OutcomeReceipt, encode(body))
+
+
+def observe_many(
+    name: str, losses: Mapping[str, float] | None, rewards: Mapping[str, float] | None
+) -> Iterator[Ask[list[OutcomeReceipt]]]:
+    outcomes = [{"decision": id, "loss": loss} for id, loss in (losses or {}).items()]
+    outcomes += [{"decision": id, "reward": reward} for id, reward in (rewards or {}).items()]
+    for at in range(0, len(outcomes), MOST_AT_ONCE):
+        body = encode(outcomes[at : at + MOST_AT_ONCE])
+        yield Ask("POST", path(name, "outcomes"), list[OutcomeReceipt], body)
+
+
+def summaries(answer: Experiments) -> list[Summary]:
+    return answer.experiments
+
+
+class Patience:
+    """When to ask again: soon at first, then less and less often, until patience ends."""
+
+    def __init__(self, seconds: float) -> None:
+        self._until = time.monotonic() + seconds
+        self._pause = _FIRST_PAUSE
+
+    def after(self, failure: httpx.TransportError | httpx.Response) -> float:
+        """How long to wait after a failure before asking again; raises where that would be too late."""
+        pause = self._pause * random.uniform(0.5, 1.0)
+        self._pause = min(2 * self._pause, _LONGEST_PAUSE)
+        if time.monotonic() + pause > self._until:
+            if isinstance(failure, httpx.Response):
+                raise refused(failure)
+            raise ServiceUnavailable(503, "unreachable", f"the service does not answer: {failure!r}") from failure
+        return pause
+
+
+def answered(response: httpx.Response, kind: type[T]) -> T | None:
+    """The answer; None where the request should be sent again."""
+    if response.status_code in _AGAIN:
+        return None
+    if response.status_code >= 300:
+        raise refused(response)
+    return msgspec.json.decode(response.content, type=kind)
+
+
+def refused(response: httpx.Response) -> ServiceError:
+    kind = ServiceUnavailable if response.status_code in _AGAIN else ServiceError
+    try:
+        problem = msgspec.json.decode(response.content, type=Problem)
+    except msgspec.DecodeError:
+        return kind(response.status_code, "unreadable", f"the answer has status {response.status_code} and no reason")
+    return kind(response.status_code, problem.code, problem.message, problem.field)
+
+
+def state_in(line: str) -> Experiment | None:
+    """The state in a line of server-sent events, if there is one."""
+    return msgspec.json.decode(line[6:], type=Experiment) if line.startswith("data: ") else None
+
+
+def options(timeout: float, transport: Any) -> dict[str, Any]:
+    found: dict[str, Any] = {"timeout": timeout}
+    if transport is not None:
+        found["transport"] = transport
+    return found

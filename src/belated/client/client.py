@@ -1,0 +1,133 @@
+"""The client for programs that wait for answers."""
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+import httpx
+import msgspec
+
+from belated.client import calls
+from belated.client.calls import PATIENCE_SECONDS, TIMEOUT_SECONDS, Ask, Patience
+from belated.wire import Deadline, Decision, Experiment, LedgerEvent, OutcomeReceipt, Summary
+
+T = TypeVar("T")
+
+
+class Client:
+    """The service at an address. Threads may share a client.
+
+    Parameters
+    ----------
+    url
+        Where it serves: `http://localhost:8000`.
+    key
+        Who asks; BELATED_KEY of the environment if none is given.
+    timeout
+        Seconds to wait for one answer before the request is sent again.
+    patience
+        Seconds to ask again in all, where the service is restarted, busy or cannot be reached.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        key: str | None = None,
+        *,
+        timeout: float = TIMEOUT_SECONDS,
+        patience: float = PATIENCE_SECONDS,
+        transport: Any = None,
+    ) -> None:
+        self._patience = patience
+        self._http = httpx.Client(base_url=url, headers=calls.headers(key), **calls.options(timeout, transport))
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._http.close()
+
+    def create(
+        self,
+        name: str,
+        arms: Sequence[str | int] | int,
+        *,
+        learner: str = "balanced",
+        parameters: Mapping[str, float | str] | None = None,
+        seed: int | None = None,
+        missing: str | Deadline = "wait",
+    ) -> Experiment:
+        """Create an experiment; the one there is, if it has these settings."""
+        return self._do(calls.create(name, arms, learner, parameters, seed, missing))
+
+    def experiments(self, status: str = "all") -> list[Summary]:
+        """All experiments, or those that are active, paused or archived."""
+        return calls.summaries(self._do(calls.experiments(status)))
+
+    def experiment(self, name: str, *, digest: bool = False) -> Experiment:
+        """An experiment and its state."""
+        return self._do(calls.experiment(name, digest))
+
+    def pause(self, name: str) -> Experiment:
+        return self._do(calls.change(name, "pause"))
+
+    def resume(self, name: str) -> Experiment:
+        return self._do(calls.change(name, "resume"))
+
+    def archive(self, name: str) -> Experiment:
+        return self._do(calls.change(name, "archive"))
+
+    def decide(self, name: str, id: str | None = None) -> Decision:
+        """A decision, under your id or a new one; under an id that was used before, the decision made then."""
+        return self._do(calls.decide(name, id))
+
+    def decide_many(self, name: str, ids: Iterable[str] | int) -> list[Decision]:
+        """A decision under each id, or so many under new ones."""
+        return [decision for ask in calls.decide_many(name, ids) for decision in self._do(ask)]
+
+    def observe(
+        self, name: str, decision: Decision | str, *, loss: float | None = None, reward: float | None = None
+    ) -> OutcomeReceipt:
+        """Report the outcome of a decision, or of its id. `ServiceError` where it is unknown or contradicts another."""
+        return self._do(calls.observe(name, decision, loss, reward))
+
+    def observe_many(
+        self, name: str, *, losses: Mapping[str, float] | None = None, rewards: Mapping[str, float] | None = None
+    ) -> list[OutcomeReceipt]:
+        """Report outcomes by the ids of their decisions; each is answered for itself."""
+        return [receipt for ask in calls.observe_many(name, losses, rewards) for receipt in self._do(ask)]
+
+    def ledger(self, name: str, after: int = 0) -> Iterator[LedgerEvent]:
+        """Every event of an experiment after a number, up to the last there is now."""
+        with self._http.stream("GET", calls.path(name, f"ledger?after={after}")) as response:
+            if response.status_code != 200:
+                response.read()
+                raise calls.refused(response)
+            for line in response.iter_lines():
+                yield msgspec.json.decode(line, type=LedgerEvent)
+
+    def watch(self, name: str) -> Iterator[Experiment]:
+        """The state of an experiment now, and again whenever it has changed, until the service stops."""
+        with self._http.stream("GET", calls.path(name, "stream"), timeout=None) as response:
+            if response.status_code != 200:
+                response.read()
+                raise calls.refused(response)
+            for line in response.iter_lines():
+                if (state := calls.state_in(line)) is not None:
+                    yield state
+
+    def _do(self, ask: Ask[T]) -> T:
+        patience = Patience(self._patience)
+        while True:
+            try:
+                response = self._http.request(ask.method, ask.path, content=ask.body)
+            except httpx.TransportError as error:
+                time.sleep(patience.after(error))
+                continue
+            answer = calls.answered(response, ask.reply)
+            if answer is not None:
+                return answer
+            time.sleep(patience.after(response))

@@ -1,0 +1,29 @@
+"""The ledger: the durable, append-only record of decisions and outcomes, in SQLite or PostgreSQL.
+
+`open_ledger("sqlite:///belated.db")` opens one; `Ledger` says what it promises; a `Book` makes decisions with it.
+"""
+
+from belated.ledger.contract import Ledger
+
+
+def open_ledger(store: str) -> Ledger:
+    """The ledger of a store, brought up to date: sqlite:///PATH (sqlite:////PATH from the root) or postgresql://…"""
+    kind, slashes, rest = store.partition("://")
+    if kind == "sqlite" and slashes:
+        path = rest.removeprefix("/")
+        if not path or not rest.startswith("/"):
+            raise ValueError(f"store is {store!r}: sqlite:///PATH is needed, or sqlite:////PATH from the root")
+        from belated.ledger.sqlite import SqliteLedger
+
+        ledger: Ledger = SqliteLedger(path)
+    elif kind in ("postgresql", "postgres") and slashes:
+        from belated.ledger.postgres import PostgresLedger
+
+        ledger = PostgresLedger(store)
+    else:
+        raise ValueError(f"store is {store!r}: sqlite:///PATH or postgresql://USER@HOST/DATABASE is needed")
+    ledger.migrate()
+    return ledger
+
+
+__all__ = ["Ledger", "open_ledger"]

@@ -1,0 +1,117 @@
+"""What a ledger holds: events, and the settings of the experiment that they belong to."""
+
+from datetime import UTC, datetime
+from enum import IntEnum
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from belated.wire import Deadline
+
+SECOND = 1_000_000
+"""Times are whole microseconds since 1970."""
+
+
+def when(at: int) -> str:
+    """A time as people and programs read it: UTC, to the microsecond."""
+    return datetime.fromtimestamp(at // SECOND, UTC).strftime("%Y-%m-%dT%H:%M:%S") + f".{at % SECOND:06d}Z"
+
+
+class Kind(IntEnum):
+    """What happened."""
+
+    DECISION = 1
+    OUTCOME = 2
+    DEFAULT = 3
+    """The deadline of a decision passed without an outcome: the default loss was taken for it."""
+    PAUSE = 4
+    RESUME = 5
+    ARCHIVE = 6
+
+
+class Fate(IntEnum):
+    """What became of a loss."""
+
+    USED = 1
+    SKIPPED = 2
+    """The learner had given up on the decision."""
+    LATE = 3
+    """The deadline had passed and the default loss was taken."""
+
+
+class Status(IntEnum):
+    """Whether an experiment decides. Outcomes are taken whatever its status."""
+
+    ACTIVE = 1
+    PAUSED = 2
+    ARCHIVED = 3
+
+
+class Event(NamedTuple):
+    """One row of the ledger. Events of an experiment are numbered from 1 without gaps; `at` never goes back.
+
+    A decision has round, id, arm and propensity. An outcome or a default has round, id, arm, loss, fate and waited. A
+    change of status has none of them: None.
+    """
+
+    number: int
+    kind: int
+    at: int
+    round: Any = None
+    id: Any = None
+    """Of the decision: the caller's, or a UUIDv7."""
+    arm: Any = None
+    """Its place in the list of arms."""
+    propensity: Any = None
+    loss: Any = None
+    fate: Any = None
+    waited: Any = None
+    """Microseconds from the decision to its outcome."""
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """What an experiment is; nothing of it ever changes."""
+
+    name: str
+    arms: list[str | int]
+    learner: str
+    parameters: dict[str, float | str]
+    seed: int
+    missing: Literal["wait"] | Deadline
+
+
+class Record(NamedTuple):
+    """An experiment as its ledger lists it."""
+
+    key: int
+    settings: Settings
+    status: Status
+    created: int
+    events: int
+    rounds: int
+
+
+class Known(NamedTuple):
+    """What the ledger knows of a decision."""
+
+    round: int
+    arm: int
+    propensity: float
+    at: int
+    loss: float | None
+    """As reported; None before."""
+    fate: int
+    """Of the loss reported; 0 before."""
+    defaulted: bool
+    """Whether the default loss was taken for it."""
+
+
+class Key(NamedTuple):
+    """A key that lets somebody in: its secret is kept as a digest only."""
+
+    id: str
+    name: str
+    role: str
+    digest: bytes
+    created: int
+    revoked: int | None

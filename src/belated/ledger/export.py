@@ -1,0 +1,122 @@
+"""A ledger as others read it: lines of JSON, CSV, or Parquet, in pieces, however long it is."""
+
+import csv
+import io
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from belated.ledger.contract import Ledger
+from belated.ledger.events import SECOND, Event, Fate, Kind, Record, when
+from belated.wire import LedgerEvent
+
+FORMATS = {
+    "ndjson": "application/x-ndjson",
+    "csv": "text/csv; charset=utf-8",
+    "parquet": "application/vnd.apache.parquet",
+}
+"""Format -> media type."""
+COLUMNS = LedgerEvent.__struct_fields__
+_WORDS = {kind: kind.name.lower() for kind in Kind}
+_RECEIPTS = {Fate.USED: "used", Fate.SKIPPED: "skipped", Fate.LATE: "skipped", None: None}
+
+
+def pieces(ledger: Ledger, record: Record, format: str, after: int = 0) -> Iterator[bytes]:
+    """The events of an experiment after a number, up to the last there is now."""
+    return _WRITERS[format](_lines(ledger, record, after))
+
+
+def _lines(ledger: Ledger, record: Record, after: int) -> Iterator[list[LedgerEvent]]:
+    arms = record.settings.arms
+    for events in ledger.all_events(record.key, after):
+        yield [_line(event, arms) for event in events if event.number <= record.events]
+        if events[-1].number >= record.events:
+            return
+
+
+def _line(event: Event, arms: list[str | int]) -> LedgerEvent:
+    number, kind, at, round, id, arm, propensity, loss, fate, waited = event
+    return LedgerEvent(
+        number,
+        _WORDS[kind],  # type: ignore[index, arg-type]
+        when(at),
+        round,
+        id,
+        None if arm is None else arms[arm],
+        propensity,
+        loss,
+        _RECEIPTS[fate],  # type: ignore[arg-type]
+        None if waited is None else waited / SECOND,
+    )
+
+
+def _ndjson(chunks: Iterable[list[LedgerEvent]]) -> Iterator[bytes]:
+    encoder = msgspec.json.Encoder()
+    for lines in chunks:
+        yield encoder.encode_lines(lines)
+
+
+def _csv(chunks: Iterable[list[LedgerEvent]]) -> Iterator[bytes]:
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(COLUMNS)
+    for lines in chunks:
+        writer.writerows(msgspec.structs.astuple(line) for line in lines)
+        yield text.getvalue().encode()
+        text.seek(0)
+        text.truncate()
+    if text.getvalue():
+        yield text.getvalue().encode()
+
+
+def _parquet(chunks: Iterable[list[LedgerEvent]]) -> Iterator[bytes]:
+    try:
+        import pyarrow as arrow
+        import pyarrow.parquet
+    except ImportError:
+        raise ImportError("Parquet needs pyarrow: pip install 'belated[parquet]'") from None
+    text, whole, real = arrow.string(), arrow.int64(), arrow.float64()
+    kinds = [whole, text, text, whole, text, text, real, real, text, real]
+    schema = arrow.schema(list(zip(COLUMNS, kinds, strict=True)))
+    sink = _Sink()
+    with arrow.parquet.ParquetWriter(sink, schema) as writer:
+        for lines in chunks:
+            rows = [msgspec.structs.astuple(line) for line in lines]
+            columns = list(zip(*rows, strict=True)) or [()] * len(COLUMNS)
+            columns[5] = tuple(None if arm is None else str(arm) for arm in columns[5])
+            arrays = [arrow.array(column, type=kind) for column, kind in zip(columns, kinds, strict=True)]
+            writer.write_table(arrow.Table.from_arrays(arrays, schema=schema))
+            yield sink.taken()
+    yield sink.taken()
+
+
+class _Sink(io.RawIOBase):
+    """Holds what is written until it is taken."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._at = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        part = bytes(data)
+        self._parts.append(part)
+        self._at += len(part)
+        return len(part)
+
+    def tell(self) -> int:
+        return self._at
+
+    def taken(self) -> bytes:
+        parts, self._parts = self._parts, []
+        return b"".join(parts)
+
+
+_WRITERS: dict[str, Callable[[Iterable[list[LedgerEvent]]], Iterator[bytes]]] = {
+    "ndjson": _ndjson,
+    "csv": _csv,
+    "parquet": _parquet,
+}

@@ -1,0 +1,78 @@
+"""The tables of a ledger, step by step. A step that was released never changes; new ones are added at the end."""
+
+from typing import NamedTuple
+
+
+class Migration(NamedTuple):
+    """A step: its number, what it is for, and its statements, with {words} where SQLite and PostgreSQL differ."""
+
+    number: int
+    name: str
+    statements: tuple[str, ...]
+
+
+HISTORY = """
+CREATE TABLE IF NOT EXISTS migrations (
+    number BIGINT PRIMARY KEY,
+    name TEXT NOT NULL,
+    applied BIGINT NOT NULL
+)
+"""
+
+MIGRATIONS = (
+    Migration(
+        1,
+        "experiments, events, snapshots, keys",
+        (
+            """
+            CREATE TABLE experiments (
+                key BIGINT PRIMARY KEY,
+                name TEXT NOT NULL UNIQUE,
+                settings TEXT NOT NULL,
+                status SMALLINT NOT NULL,
+                created BIGINT NOT NULL,
+                position BIGINT NOT NULL,
+                rounds BIGINT NOT NULL,
+                snapshot BIGINT NOT NULL
+            )
+            """,
+            """
+            CREATE TABLE events (
+                experiment BIGINT NOT NULL,
+                number BIGINT NOT NULL,
+                kind SMALLINT NOT NULL,
+                at BIGINT NOT NULL,
+                round BIGINT,
+                id TEXT,
+                arm INTEGER,
+                propensity DOUBLE PRECISION,
+                loss DOUBLE PRECISION,
+                fate SMALLINT,
+                waited BIGINT,
+                PRIMARY KEY (experiment, number)
+            ) {clustered}
+            """,
+            "CREATE UNIQUE INDEX decisions_by_id ON events (experiment, id) WHERE kind = 1",
+            "CREATE UNIQUE INDEX outcomes_by_round ON events (experiment, round) WHERE kind = 2",
+            "CREATE UNIQUE INDEX defaults_by_round ON events (experiment, round) WHERE kind = 3",
+            """
+            CREATE TABLE snapshots (
+                experiment BIGINT NOT NULL,
+                position BIGINT NOT NULL,
+                state {bytes} NOT NULL,
+                PRIMARY KEY (experiment, position)
+            )
+            """,
+            """
+            CREATE TABLE keys (
+                id TEXT PRIMARY KEY,
+                name TEXT NOT NULL,
+                role TEXT NOT NULL,
+                digest {bytes} NOT NULL,
+                created BIGINT NOT NULL,
+                revoked BIGINT
+            )
+            """,
+        ),
+    ),
+)

@@ -1,0 +1,127 @@
+"""The ledger in PostgreSQL: for several workers, on several machines.
+
+A turn locks the experiment's row, so that turns of one experiment follow each other whoever takes them, reads what
+others appended since, appends, commits. Statements of one step travel together. Times are those of the database.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, ClassVar
+from urllib.parse import urlsplit
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.rows import tuple_row
+
+from belated.ledger.contract import Opened
+from belated.ledger.events import Event, Status
+from belated.ledger.sql import COLUMNS, KNOWN, POSITION, TAIL, SqlLedger, SqlTurn, event_of, known_of
+
+CONNECT_SECONDS = 5
+LOCK_SECONDS = 10
+"""How long to wait for another worker's turn."""
+_SETTINGS = {
+    "lock_timeout": LOCK_SECONDS * 1000,
+    "synchronous_commit": "on",
+    # every statement here goes by an index, whatever the statistics of a young table suggest
+    "plan_cache_mode": "force_generic_plan",
+    "jit": "off",
+    "enable_seqscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+}
+_LOCK_NUMBER = 0x62656C61746564  # any number: who creates or migrates holds it
+
+_LOCK = """
+SELECT status, position, snapshot, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
+FROM experiments WHERE key = %s FOR UPDATE
+"""
+_TYPES = ("bigint", "smallint", "bigint", "bigint", "text", "integer", "float8", "float8", "smallint", "bigint")
+_APPEND = (
+    f"INSERT INTO events (experiment, {COLUMNS}) SELECT %s::bigint, * FROM unnest("
+    + ", ".join(f"%s::{kind}[]" for kind in _TYPES)
+    + ")"
+)
+
+
+def _text(statement: str) -> str:
+    return statement.replace("?", "%s")
+
+
+_TAIL, _POSITION = _text(TAIL), _text(POSITION)
+_KNOWN = f"""
+SELECT {KNOWN} FROM unnest(%s::text[]) AS wanted (id)
+CROSS JOIN LATERAL (
+    SELECT * FROM events e WHERE e.experiment = %s AND e.kind = 1 AND e.id = wanted.id LIMIT 1
+) d
+"""
+
+
+class PostgresTurn(SqlTurn):
+    """A transaction that locks the rows of the experiments it opens."""
+
+    def open(self, key: int, position: int, ids: Sequence[str]) -> Opened:
+        connection: psycopg.Connection[Any] = self._connection
+        with connection.pipeline():
+            row = connection.execute(_LOCK, (key,), binary=True)
+            tail = connection.execute(_TAIL, (key, position), binary=True)
+            known = connection.execute(_KNOWN, (list(ids), key), binary=True) if ids else None
+        status, _, snapshot, now = row.fetchall()[0]
+        found = known_of(known.fetchall()) if known else {}
+        return Opened(Status(status), [event_of(each) for each in tail.fetchall()], found, now, snapshot)
+
+    def append(self, key: int, events: Sequence[Event], status: Status, rounds: int) -> None:
+        connection: psycopg.Connection[Any] = self._connection
+        columns = [list(column) for column in zip(*events, strict=True)]
+        with connection.pipeline():
+            connection.execute(_APPEND, (key, *columns), binary=True)
+            connection.execute(_POSITION, (events[-1].number, int(status), rounds, key))
+
+
+class PostgresLedger(SqlLedger):
+    """A ledger in a database of its own."""
+
+    writers = 4
+    words: ClassVar[dict[str, str]] = {"clustered": "", "bytes": "BYTEA"}
+    turns = PostgresTurn
+    errors = (psycopg.Error,)
+
+    def __init__(self, store: str) -> None:
+        try:
+            parts = conninfo_to_dict(store)
+        except psycopg.Error as error:
+            raise ValueError(f"the store is not a PostgreSQL address: {str(error).strip()}") from None
+        host = parts.get("host") or urlsplit(store).hostname or "localhost"
+        super().__init__(f"postgresql://{host}/{parts.get('dbname') or ''}")
+        self._conninfo = store
+
+    def connect(self) -> psycopg.Connection[Any]:
+        connection = psycopg.connect(
+            self._conninfo,
+            autocommit=True,
+            row_factory=tuple_row,
+            connect_timeout=CONNECT_SECONDS,
+            application_name="belated",
+            keepalives_idle=10,
+            options=" ".join(f"-c {name}={value}" for name, value in _SETTINGS.items()),
+        )
+        connection.prepare_threshold = 0
+        return connection
+
+    def run(self, connection: psycopg.Connection[Any], statement: str, given: Sequence[Any] = ()) -> list[Any]:
+        cursor = connection.execute(_text(statement), given, binary=True)
+        return cursor.fetchall() if cursor.description else []
+
+    def begin(self, connection: psycopg.Connection[Any]) -> None:
+        connection.execute("BEGIN")
+
+    def alive(self, connection: psycopg.Connection[Any]) -> bool:
+        connection.execute("SELECT 1")
+        return True
+
+    def lock_all(self, connection: psycopg.Connection[Any]) -> None:
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK_NUMBER,))
+
+    def shut(self, connection: psycopg.Connection[Any]) -> None:
+        with suppress(psycopg.Error):  # the server rolls back when the connection is gone
+            connection.close()

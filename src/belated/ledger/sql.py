@@ -1,0 +1,295 @@
+"""What the two databases have in common: the statements, the pool of connections, the migrations.
+
+Statements are written with `?` for what is given. Each database tells how it runs them, locks an experiment, finds
+decisions by their ids and appends many rows.
+"""
+
+import time
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from threading import Lock
+from typing import Any, ClassVar
+
+import msgspec
+
+from belated.ledger.contract import (
+    CHUNK,
+    Due,
+    ExperimentExists,
+    Ledger,
+    LedgerError,
+    LedgerUnavailable,
+    TooManyExperiments,
+    Turn,
+    Uncertain,
+)
+from belated.ledger.events import SECOND, Event, Key, Known, Record, Settings, Status
+from belated.ledger.migrations import HISTORY, MIGRATIONS, Migration
+
+COLUMNS = "number, kind, at, round, id, arm, propensity, loss, fate, waited"
+WIDTH = 11
+"""Numbers of a row: the experiment's key and the columns of an event."""
+SNAPSHOTS_KEPT = 2
+LOOKED_AT = 1_000
+"""Decisions looked at at once for deadlines."""
+
+RECORD = "SELECT key, settings, status, created, position, rounds FROM experiments"
+EVENTS = f"SELECT {COLUMNS} FROM events WHERE experiment = ? AND number > ? ORDER BY number LIMIT ?"
+TAIL = f"SELECT {COLUMNS} FROM events WHERE experiment = ? AND number > ? ORDER BY number"
+_OUTCOME = "FROM events o WHERE o.experiment = d.experiment AND o.round = d.round AND o.kind"
+KNOWN = f"""
+d.id, d.round, d.arm, d.propensity, d.at,
+(SELECT o.loss {_OUTCOME} = 2), (SELECT o.fate {_OUTCOME} = 2), EXISTS (SELECT 1 {_OUTCOME} = 3)
+"""
+"""Of a decision d. Look-ups one by one, so that no statistics can suggest anything but an index."""
+DUE = f"""
+SELECT d.number, d.at, d.id, d.round, d.arm, d.propensity,
+    NOT EXISTS (SELECT 1 {_OUTCOME} = 2) AND NOT EXISTS (SELECT 1 {_OUTCOME} = 3)
+FROM events d WHERE d.experiment = ? AND d.number > ? AND d.kind = 1 ORDER BY d.number LIMIT ?
+"""
+ADD_KEY = """
+INSERT INTO keys (id, name, role, digest, created, revoked) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING
+"""
+POSITION = "UPDATE experiments SET position = ?, status = ?, rounds = ? WHERE key = ?"
+
+
+def event_of(row: Sequence[Any]) -> Event:
+    return Event(*row)
+
+
+def known_of(rows: Sequence[Sequence[Any]]) -> dict[str, Known]:
+    return {row[0]: Known(row[1], row[2], row[3], row[4], row[5], row[6] or 0, bool(row[7])) for row in rows}
+
+
+class SqlTurn(Turn):
+    """A transaction on a connection."""
+
+    def __init__(self, ledger: "SqlLedger", connection: Any) -> None:
+        self._ledger = ledger
+        self._connection = connection
+
+    def _run(self, statement: str, given: Sequence[Any] = ()) -> list[Any]:
+        return self._ledger.run(self._connection, statement, given)
+
+    def due(self, key: int, after: int, before: int) -> Due:
+        rows = self._run(DUE, (key, after, LOOKED_AT))
+        found: list[tuple[str, Known]] = []
+        for number, at, id, round, arm, propensity, is_open in rows:
+            if at > before:
+                return Due(found, after, False, at)
+            if is_open:
+                found.append((id, Known(round, arm, propensity, at, None, 0, False)))
+            after = number
+        return Due(found, after, len(rows) == LOOKED_AT, None)
+
+    def keep(self, key: int, position: int, state: bytes) -> None:
+        self._run("INSERT INTO snapshots (experiment, position, state) VALUES (?, ?, ?)", (key, position, state))
+        self._run("UPDATE experiments SET snapshot = ? WHERE key = ?", (position, key))
+        self._run(
+            "DELETE FROM snapshots WHERE experiment = ? AND position NOT IN (SELECT position FROM snapshots"
+            " WHERE experiment = ? ORDER BY position DESC LIMIT ?)",
+            (key, key, SNAPSHOTS_KEPT),
+        )
+
+
+class SqlLedger(Ledger):
+    """A ledger in a database."""
+
+    words: ClassVar[dict[str, str]]
+    """What stands for the {words} of the migrations."""
+    turns: type[SqlTurn]
+
+    def __init__(self, store: str) -> None:
+        self.store = store
+        self._idle: list[Any] = []
+        self._lock = Lock()
+        self._closed = False
+
+    @abstractmethod
+    def connect(self) -> Any:
+        """A new connection."""
+
+    @abstractmethod
+    def run(self, connection: Any, statement: str, given: Sequence[Any] = ()) -> list[Any]:
+        """Run a statement: its rows."""
+
+    @abstractmethod
+    def begin(self, connection: Any) -> None:
+        """Begin a transaction that writes."""
+
+    def alive(self, connection: Any) -> bool:
+        """Whether a connection of the pool still works, where it may be lost unseen."""
+        return True
+
+    @abstractmethod
+    def shut(self, connection: Any) -> None:
+        """Close a connection, whatever state it is in."""
+
+    @abstractmethod
+    def lock_all(self, connection: Any) -> None:
+        """Within a transaction: nobody else migrates or creates experiments until it ends."""
+
+    errors: tuple[type[Exception], ...]
+    """What the database's own errors are called."""
+
+    def _take(self, begin: bool) -> Any:
+        """A connection that works, of the pool or a new one, within a transaction if need be."""
+        while True:
+            with self._lock:
+                if self._closed:
+                    raise LedgerUnavailable("the ledger is closed")
+                connection = self._idle.pop() if self._idle else None
+            if connection is None:
+                connection = self.connect()
+                if begin:
+                    self._begin_or_shut(connection)
+                return connection
+            try:
+                if begin:
+                    self._begin_or_shut(connection)
+                elif not self.alive(connection):
+                    continue
+                return connection
+            except self.errors:
+                continue  # it was lost while nobody used it; of a new one we would know why
+
+    def _begin_or_shut(self, connection: Any) -> None:
+        try:
+            self.begin(connection)
+        except BaseException:
+            self.shut(connection)
+            raise
+
+    @contextmanager
+    def connection(self, begin: bool = False) -> Iterator[Any]:
+        """A connection of the pool; one that saw an error is thrown away."""
+        connection = None
+        try:
+            connection = self._take(begin)
+            yield connection
+        except BaseException as error:
+            if connection is not None:
+                self.shut(connection)
+            if isinstance(error, self.errors):
+                raise LedgerUnavailable(f"the ledger {self.store} cannot be used: {self.said(error)}") from error
+            raise
+        with self._lock:
+            if not self._closed:
+                self._idle.append(connection)
+                return
+        self.shut(connection)
+
+    def said(self, error: Exception) -> str:
+        """What the database said, in one line."""
+        lines = str(error).strip().splitlines()
+        return f"{type(error).__name__}: {lines[0] if lines else 'no more is known'}"
+
+    @contextmanager
+    def transaction(self) -> Iterator[Any]:
+        """A connection within a transaction that is committed at the end."""
+        with self.connection(begin=True) as connection:
+            yield connection
+            try:
+                self.run(connection, "COMMIT")
+            except self.errors as error:
+                raise Uncertain(f"the ledger {self.store} was lost during a commit: {self.said(error)}") from error
+
+    @contextmanager
+    def turn(self) -> Iterator[Turn]:
+        with self.transaction() as connection:
+            yield self.turns(self, connection)
+
+    def _read(self, statement: str, given: Sequence[Any] = ()) -> list[Any]:
+        with self.connection() as connection:
+            return self.run(connection, statement, given)
+
+    def _write(self, statement: str, given: Sequence[Any] = ()) -> list[Any]:
+        with self.transaction() as connection:
+            return self.run(connection, statement, given)
+
+    def migrate(self, migrations: Sequence[Migration] = MIGRATIONS) -> list[str]:
+        done = []
+        with self.transaction() as connection:
+            self.lock_all(connection)
+            self.run(connection, HISTORY)
+            applied = {row[0] for row in self.run(connection, "SELECT number FROM migrations")}
+        if newer := sorted(applied - {migration.number for migration in migrations}):
+            raise LedgerError(
+                f"the ledger {self.store} was made by a newer belated: it has migration {newer[-1]},"
+                f" this one knows {migrations[-1].number}"
+            )
+        for migration in migrations:
+            if migration.number in applied:
+                continue
+            with self.transaction() as connection:
+                self.lock_all(connection)
+                if self.run(connection, "SELECT 1 FROM migrations WHERE number = ?", (migration.number,)):
+                    continue
+                for statement in migration.statements:
+                    self.run(connection, statement.format(**self.words))
+                self.run(
+                    connection,
+                    "INSERT INTO migrations (number, name, applied) VALUES (?, ?, ?)",
+                    (migration.number, migration.name, int(time.time() * SECOND)),
+                )
+            done.append(migration.name)
+        return done
+
+    def create(self, settings: Settings, at: int, most: int) -> tuple[Record, bool]:
+        with self.transaction() as connection:
+            self.lock_all(connection)
+            if rows := self.run(connection, f"{RECORD} WHERE name = ?", (settings.name,)):
+                record = record_of(rows[0])
+                if msgspec.structs.replace(record.settings, seed=settings.seed) != settings:
+                    raise ExperimentExists(f"there is an experiment {settings.name!r} with other settings")
+                return record, False
+            ((count, last),) = self.run(connection, "SELECT count(*), coalesce(max(key), 0) FROM experiments")
+            if count >= most:
+                raise TooManyExperiments(f"there are {count} experiments, as many as this service allows")
+            self.run(
+                connection,
+                "INSERT INTO experiments (key, name, settings, status, created, position, rounds, snapshot)"
+                " VALUES (?, ?, ?, ?, ?, 0, 0, 0)",
+                (last + 1, settings.name, msgspec.json.encode(settings).decode(), int(Status.ACTIVE), at),
+            )
+        return Record(last + 1, settings, Status.ACTIVE, at, 0, 0), True
+
+    def experiments(self) -> list[Record]:
+        return [record_of(row) for row in self._read(f"{RECORD} ORDER BY key")]
+
+    def find(self, name: str) -> Record | None:
+        rows = self._read(f"{RECORD} WHERE name = ?", (name,))
+        return record_of(rows[0]) if rows else None
+
+    def events(self, key: int, after: int = 0, limit: int = CHUNK) -> list[Event]:
+        return [event_of(row) for row in self._read(EVENTS, (key, after, limit))]
+
+    def snapshots(self, key: int) -> list[tuple[int, bytes]]:
+        rows = self._read("SELECT position, state FROM snapshots WHERE experiment = ? ORDER BY position DESC", (key,))
+        return [(position, bytes(state)) for position, state in rows]
+
+    def all_keys(self) -> list[Key]:
+        rows = self._read("SELECT id, name, role, digest, created, revoked FROM keys ORDER BY created, id")
+        return [Key(id, name, role, bytes(digest), *times) for id, name, role, digest, *times in rows]
+
+    def add_key(self, key: Key) -> None:
+        self._write(ADD_KEY, tuple(key))
+
+    def revoke_key(self, id: str, at: int) -> bool:
+        return bool(self._write("UPDATE keys SET revoked = ? WHERE id = ? AND revoked IS NULL RETURNING id", (at, id)))
+
+    def probe(self) -> None:
+        self._write("UPDATE migrations SET applied = applied WHERE number = 1")
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            self.shut(connection)
+
+
+def record_of(row: Sequence[Any]) -> Record:
+    key, settings, status, *rest = row
+    return Record(key, msgspec.json.decode(settings, type=Settings), Status(status), *rest)

@@ -1,0 +1,94 @@
+"""The ledger in an SQLite file: the embedded default, nothing to set up.
+
+Write-ahead log with synchronous=FULL: a commit is on disk when it returns. One writer at a time, many processes if need
+be; readers do not wait. apsw brings an SQLite of known age and shows it as it is: no hidden transactions, every error
+by its name.
+"""
+
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from itertools import chain
+from typing import Any, ClassVar
+
+import apsw
+import msgspec
+
+from belated.ledger.contract import Opened
+from belated.ledger.events import Event, Status
+from belated.ledger.sql import COLUMNS, KNOWN, POSITION, TAIL, WIDTH, SqlLedger, SqlTurn, event_of, known_of
+
+PATIENCE_MS = 10_000
+"""How long to wait for another process that writes."""
+MOST_ROWS = 256
+"""Rows in one statement: each statement costs a change of threads."""
+
+_INSERTS = {
+    1 << k: f"INSERT INTO events (experiment, {COLUMNS}) VALUES "
+    + ", ".join([f"({', '.join('?' * WIDTH)})"] * (1 << k))
+    for k in range(MOST_ROWS.bit_length())
+}
+_KNOWN = f"""
+SELECT {KNOWN} FROM events d WHERE d.experiment = ? AND d.kind = 1 AND d.id IN (SELECT value FROM json_each(?))
+"""
+
+
+class SqliteTurn(SqlTurn):
+    """A transaction of the one writer."""
+
+    def open(self, key: int, position: int, ids: Sequence[str]) -> Opened:
+        ((status, last, snapshot),) = self._run(
+            "SELECT status, position, snapshot FROM experiments WHERE key = ?", (key,)
+        )
+        tail = [event_of(row) for row in self._run(TAIL, (key, position))] if last > position else []
+        known = known_of(self._run(_KNOWN, (key, msgspec.json.encode(ids).decode()))) if ids else {}
+        return Opened(Status(status), tail, known, time.time_ns() // 1000, snapshot)
+
+    def append(self, key: int, events: Sequence[Event], status: Status, rounds: int) -> None:
+        at = 0
+        while at < len(events):
+            count = min(MOST_ROWS, 1 << ((len(events) - at).bit_length() - 1))
+            rows = chain.from_iterable((key, *event) for event in events[at : at + count])
+            self._run(_INSERTS[count], tuple(rows))
+            at += count
+        self._run(POSITION, (events[-1].number, int(status), rounds, key))
+
+
+class SqliteLedger(SqlLedger):
+    """A ledger in a file."""
+
+    writers = 1
+    words: ClassVar[dict[str, str]] = {"clustered": "WITHOUT ROWID", "bytes": "BLOB"}
+    turns = SqliteTurn
+    errors = (apsw.Error,)
+
+    def __init__(self, path: str, vfs: str | None = None) -> None:
+        super().__init__(f"sqlite:///{path}")
+        self._path = path
+        self._vfs = vfs
+
+    def connect(self) -> apsw.Connection:
+        connection = apsw.Connection(self._path, vfs=self._vfs, statementcachesize=200)
+        try:
+            connection.set_busy_timeout(PATIENCE_MS)
+            connection.execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL")
+        except BaseException:
+            connection.close(True)
+            raise
+        return connection
+
+    def run(self, connection: apsw.Connection, statement: str, given: Sequence[Any] = ()) -> list[Any]:
+        return connection.execute(statement, given).fetchall()
+
+    def begin(self, connection: apsw.Connection) -> None:
+        connection.execute("BEGIN IMMEDIATE")
+
+    def lock_all(self, connection: apsw.Connection) -> None:
+        """A transaction has the file to itself."""
+
+    def shut(self, connection: apsw.Connection) -> None:
+        with suppress(apsw.Error):  # closing rolls back too
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+        with suppress(apsw.Error):  # nothing that was committed depends on it
+            connection.close(True)

@@ -1,0 +1,1 @@
+"""The service: decisions over HTTP, durable. `belated serve` starts it."""

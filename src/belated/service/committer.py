@@ -1,0 +1,157 @@
+"""Group commit: requests that wait are committed together, without a timer.
+
+While one commit is on its way to the disk, requests gather; when it is done, they are the next. Commands of one
+experiment are carried out one after the other; with PostgreSQL, experiments do not wait for each other.
+"""
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+from belated.ledger.book import Book, Command
+from belated.ledger.contract import LedgerUnavailable
+from belated.service.board import Row
+from belated.service.limits import Limits
+from belated.service.problems import Refusal
+
+logger = logging.getLogger("belated.service")
+
+
+class _Entry(NamedTuple):
+    command: Command
+    size: int
+    finish: Callable[[Any], Any]
+    future: "asyncio.Future[Any]"
+
+
+class Committer:
+    """The queue of one worker, and the threads that empty it."""
+
+    def __init__(self, book: Book, limits: Limits, row: Row) -> None:
+        self._book = book
+        self._limits = limits
+        self._row = row
+        self._together = book.ledger.writers == 1
+        self._free = book.ledger.writers
+        self._threads = ThreadPoolExecutor(self._free, thread_name_prefix="committer")
+        self._loop = asyncio.get_running_loop()
+        self._waiting: dict[str, deque[_Entry]] = {}
+        self._busy: set[str] = set()
+        self._queued = 0
+        self._scheduled = False
+        self._closing = False
+        self.failing: str | None = None
+        """Why the last commit failed; None if it did not."""
+
+    def submit(self, command: Command, size: int, finish: Callable[[Any], Any]) -> "asyncio.Future[Any]":
+        """Have a command carried out: `finish(answer)`, made in the thread that did it, once it is committed."""
+        if self._queued + size > self._limits.queue and self._queued:
+            self._row.add("busy")
+            raise Refusal("busy", f"{self._queued} decisions and outcomes are waiting to be committed; try again soon")
+        if self._closing:
+            raise Refusal("stopping", "this worker is stopping; ask again")
+        future = self._loop.create_future()
+        entries = self._waiting.get(command.name)
+        if entries is None:
+            entries = self._waiting[command.name] = deque()
+        entries.append(_Entry(command, size, finish, future))
+        self._queued += size
+        if self._free and not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._go)
+        return future
+
+    def _go(self) -> None:
+        self._scheduled = False
+        while self._free and (batch := self._next()):
+            self._free -= 1
+            self._threads.submit(self._commit, batch)
+        self._row.set("queue", self._queued)
+
+    def _next(self) -> list[_Entry]:
+        """What the next commit is of: of one experiment, or of all where there is one writer anyway."""
+        batch: list[_Entry] = []
+        size = 0
+        for name in [name for name in self._waiting if name not in self._busy]:
+            entries = self._waiting.pop(name)
+            while entries and (not batch or size + entries[0].size <= self._limits.commit):
+                entry = entries.popleft()
+                batch.append(entry)
+                size += entry.size
+            if entries:
+                self._waiting[name] = entries  # behind the others
+            if batch:
+                self._busy.add(name)
+            if not self._together or size >= self._limits.commit:
+                break
+        return batch
+
+    def _commit(self, batch: list[_Entry]) -> None:
+        begun = time.perf_counter()
+        results: list[Any]
+        failing = None
+        try:
+            answers = self._book.run([entry.command for entry in batch])
+            results = [_finished(entry, answer) for entry, answer in zip(batch, answers, strict=True)]
+        except LedgerUnavailable as error:
+            failing = str(error)
+            results = [error] * len(batch)
+        except Exception:  # one of them is more than we can do: find out which, for the others' sake
+            results = [self._alone(entry) for entry in batch]
+        seconds = time.perf_counter() - begun
+        try:
+            self._loop.call_soon_threadsafe(self._done, batch, results, seconds, failing)
+        except RuntimeError:  # the loop is closed: nobody waits for an answer any more
+            logger.warning("a commit ended after the worker had stopped")
+
+    def _alone(self, entry: _Entry) -> Any:
+        try:
+            (answer,) = self._book.run([entry.command])
+            return _finished(entry, answer)
+        except LedgerUnavailable as error:
+            return error
+        except Exception as error:
+            logger.exception("a command of experiment %s failed", entry.command.name)
+            return error
+
+    def _done(self, batch: list[_Entry], results: list[Any], seconds: float, failing: str | None) -> None:
+        if failing and failing != self.failing:
+            logger.error("%s", failing)
+        if self.failing and not failing:
+            logger.warning("the ledger works again")
+        self.failing = failing
+        self._free += 1
+        size = 0
+        for entry, result in zip(batch, results, strict=True):
+            self._busy.discard(entry.command.name)
+            size += entry.size
+            if entry.future.done():
+                continue  # whoever asked has gone
+            if isinstance(result, Exception):
+                entry.future.set_exception(result)
+            else:
+                entry.future.set_result(result)
+        self._queued -= size
+        if failing:
+            self._row.add("failed_commits")
+        else:
+            self._row.committed(size, seconds)
+        self._go()
+
+    async def close(self) -> None:
+        """Commit what is waiting, then take nothing more."""
+        self._closing = True
+        while self._queued or self._busy:
+            await asyncio.sleep(0.005)
+        self._threads.shutdown()
+
+
+def _finished(entry: _Entry, answer: Any) -> Any:
+    try:
+        return entry.finish(answer)
+    except Exception as error:
+        return error

@@ -1,0 +1,191 @@
+"""HTTP, as little as there must be: one application for each path, which checks the key, reads the body, answers.
+
+Handlers get a `Call` and give a `Reply`; whatever goes wrong is a `Refusal` with the one form of error.
+"""
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl
+
+import msgspec
+from starlette.types import Message, Receive, Scope, Send
+
+from belated.ledger.contract import LedgerUnavailable, Uncertain
+from belated.service.problems import Refusal, invalid
+from belated.wire import shown
+
+if TYPE_CHECKING:
+    from belated.service.service import Service
+
+logger = logging.getLogger("belated.service")
+
+JSON = b"application/json"
+encode = msgspec.json.Encoder().encode
+
+
+class Reply(msgspec.Struct):
+    """An answer: bytes, or a stream of them."""
+
+    body: bytes | AsyncIterator[bytes]
+    status: int = 200
+    kind: bytes = JSON
+    headers: dict[bytes, bytes] = {}
+
+
+class Call:
+    """A request, as a handler sees it."""
+
+    __slots__ = ("body", "name", "query", "receive", "service")
+
+    def __init__(self, service: "Service", name: str, query: dict[str, str], body: Any, receive: Receive) -> None:
+        self.service = service
+        self.name = name
+        self.query = query
+        self.body = body
+        self.receive = receive
+
+
+Handler = Callable[[Call], Awaitable[Reply]]
+
+
+@dataclass(frozen=True)
+class Query:
+    """A parameter behind the question mark."""
+
+    name: str
+    summary: str
+    choices: tuple[str, ...] = ()
+    """The words allowed; none: a whole number of at least 0."""
+    default: str = "0"
+
+
+@dataclass(frozen=True)
+class Operation:
+    """What can be done at a path: the one description that serving, checking keys and the OpenAPI document share."""
+
+    method: str
+    path: str
+    summary: str
+    handler: Handler
+    role: str | None
+    """Who may: decide, read or admin; None: anybody."""
+    replies: dict[int, Any]
+    """Status -> type of the body, or what media it is."""
+    body: Any = None
+    body_required: bool = True
+    refusals: tuple[str, ...] = ()
+    """Codes of errors beyond those that every operation shares."""
+    query: tuple[Query, ...] = ()
+
+
+class PathApp:
+    """The ASGI application of one path."""
+
+    def __init__(self, operations: list[Operation], service: Callable[[], "Service"]) -> None:
+        self._operations = {operation.method: operation for operation in operations}
+        self._decoders = {
+            operation.method: msgspec.json.Decoder(operation.body) for operation in operations if operation.body
+        }
+        self._service = service
+        self._allowed = ", ".join(sorted(self._operations))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        started = False
+        try:
+            operation = self._operations.get(scope["method"])
+            if operation is None:
+                message = f"{scope['method']} is not possible here; {self._allowed} is"
+                raise Refusal("wrong_method", message, allow=self._allowed)
+            service = self._service()
+            length = authorization = None
+            for name, value in scope["headers"]:
+                if name == b"authorization":
+                    authorization = value
+                elif name == b"content-length":
+                    length = value
+            if operation.role is not None:
+                await service.doorman.check(authorization, operation.role)
+            body = None
+            if operation.body is not None:
+                raw = await _body(receive, length, service.limits.body)
+                body = _decoded(self._decoders[operation.method], raw if raw or operation.body_required else b"{}")
+            query = _query(operation, scope["query_string"]) if operation.query else {}
+            call = Call(service, scope["path_params"].get("name", ""), query, body, receive)
+            reply = await operation.handler(call)
+        except Refusal as refusal:
+            reply = refused(refusal)
+        except Uncertain as error:
+            reply = refused(Refusal("uncertain", str(error)))
+        except LedgerUnavailable as error:
+            reply = refused(Refusal("ledger_unavailable", str(error)))
+        except Exception:
+            logger.exception("%s %s failed", scope["method"], scope["path"])
+            reply = refused(Refusal("internal", "this should not have happened; the service's log has more"))
+        if isinstance(reply.body, bytes):
+            await send(_start(reply, len(reply.body)))
+            await send({"type": "http.response.body", "body": reply.body})
+            return
+        try:
+            await send(_start(reply, None))
+            started = True
+            async for part in reply.body:
+                await send({"type": "http.response.body", "body": part, "more_body": True})
+        except LedgerUnavailable as error:
+            logger.error("a stream was cut short: %s", error)
+            raise  # the connection is closed without an end: the reader sees that something is missing
+        if started:
+            await send({"type": "http.response.body", "body": b""})
+
+
+def _start(reply: Reply, length: int | None) -> Message:
+    headers = [(b"content-type", reply.kind), *reply.headers.items()]
+    if length is not None:
+        headers.append((b"content-length", b"%d" % length))
+    return {"type": "http.response.start", "status": reply.status, "headers": headers}
+
+
+def refused(refusal: Refusal) -> Reply:
+    return Reply(encode(refusal.problem), refusal.status, headers=refusal.headers)
+
+
+async def _body(receive: Receive, length: bytes | None, most: int) -> bytes:
+    if length is not None and (not length.isdigit() or int(length) > most):
+        raise _too_large(most)
+    message = await receive()
+    body: bytes = message.get("body", b"")
+    while message.get("more_body"):
+        message = await receive()
+        body += message.get("body", b"")
+        if len(body) > most:
+            raise _too_large(most)
+    return body
+
+
+def _too_large(most: int) -> Refusal:
+    return Refusal("too_large", f"the body has more than {most:,} bytes", connection="close")
+
+
+def _decoded(decoder: Any, raw: bytes) -> Any:
+    try:
+        return decoder.decode(raw)
+    except msgspec.ValidationError as error:
+        raise invalid(raw, error) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Refusal("bad_json", f"the body is not JSON: {error}") from None
+
+
+def _query(operation: Operation, raw: bytes) -> dict[str, str]:
+    given: dict[str, str] = {}
+    known = {query.name: query for query in operation.query}
+    for name, value in parse_qsl(raw.decode("latin-1"), keep_blank_values=True):
+        query = known.get(name)
+        if query is None:
+            raise Refusal("invalid", f"unknown parameter {shown(name)}; {', '.join(known)} is known", name)
+        if query.choices and value not in query.choices:
+            raise Refusal("invalid", f"{name} is {shown(value)}; {' or '.join(query.choices)} is needed", name)
+        if not query.choices and not (value.isascii() and value.isdigit() and len(value) < 16):
+            raise Refusal("invalid", f"{name} is {shown(value)}; a whole number of at least 0 is needed", name)
+        given[name] = value
+    return {query.name: given.get(query.name, query.default) for query in operation.query}

@@ -1,0 +1,22 @@
+"""What the service accepts at most."""
+
+from dataclasses import dataclass
+
+from belated.wire import MOST_AT_ONCE
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits of one worker. What is over them is refused at once, with a sentence that says so."""
+
+    body: int = 1 << 20
+    """Bytes of a request's body."""
+    at_once: int = MOST_AT_ONCE
+    """Decisions or outcomes in one request."""
+    queue: int = 10_000
+    """Decisions and outcomes waiting for a commit; beyond, 503 with Retry-After."""
+    commit: int = 2_000
+    """Decisions and outcomes in one commit."""
+    experiments: int = 1_000
+    streams: int = 100
+    """Live views at once."""

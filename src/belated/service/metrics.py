@@ -1,0 +1,111 @@
+"""What Prometheus reads. Of experiments: what the ledger says, the same from every worker. Of workers: all of them."""
+
+from collections.abc import Iterable, Iterator
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.registry import Collector, CollectorRegistry
+
+from belated.ledger.delays import BOUNDS
+from belated.ledger.events import Fate
+from belated.service.board import SECONDS, SIZES, Row
+from belated.service.views import granted
+
+KIND = CONTENT_TYPE_LATEST.encode()
+
+
+class Figures(NamedTuple):
+    """What is shown of an experiment."""
+
+    name: str
+    decisions: int
+    used: int
+    skipped_outcomes: int
+    defaults: int
+    outstanding: int
+    skipped: int
+    delays: list[int]
+    delay_sum: float
+
+
+def experiment(answer: Any) -> Figures:
+    """From the answer of a book."""
+    fold = granted(answer).fold
+    return Figures(
+        fold.settings.name,
+        fold.bandit.rounds,
+        fold.fates[Fate.USED],
+        fold.fates[Fate.SKIPPED] + fold.fates[Fate.LATE],
+        fold.defaults,
+        fold.bandit.outstanding,
+        fold.bandit.skipped,
+        list(fold.histogram.counts),
+        fold.histogram.total,
+    )
+
+
+def text(experiments: Iterable[Figures], rows: list[Row]) -> bytes:
+    """All of it, as Prometheus reads it."""
+    registry = CollectorRegistry()
+    registry.register(_Everything(list(experiments), rows))
+    return generate_latest(registry)
+
+
+class _Everything(Collector):
+    def __init__(self, experiments: list[Figures], rows: list[Row]) -> None:
+        self._experiments = experiments
+        self._rows = rows
+
+    def collect(self) -> Iterator[Any]:
+        by_name = ["experiment"]
+        decisions = CounterMetricFamily("belated_decisions", "Decisions made.", labels=by_name)
+        outcomes = CounterMetricFamily(
+            "belated_outcomes", "Outcomes on record, by what became of them.", labels=["experiment", "receipt"]
+        )
+        defaults = CounterMetricFamily(
+            "belated_defaults", "Deadlines that passed: default losses taken.", labels=by_name
+        )
+        outstanding = GaugeMetricFamily("belated_outstanding", "Decisions still waited for.", labels=by_name)
+        skipped = CounterMetricFamily("belated_skipped", "Decisions that the learner gave up on.", labels=by_name)
+        delays = HistogramMetricFamily("belated_delay_seconds", "From decisions to their outcomes.", labels=by_name)
+        for each in self._experiments:
+            name = [each.name]
+            decisions.add_metric(name, each.decisions)
+            outcomes.add_metric([each.name, "used"], each.used)
+            outcomes.add_metric([each.name, "skipped"], each.skipped_outcomes)
+            defaults.add_metric(name, each.defaults)
+            outstanding.add_metric(name, each.outstanding)
+            skipped.add_metric(name, each.skipped)
+            delays.add_metric(name, _buckets(BOUNDS, each.delays), each.delay_sum)
+        yield from (decisions, outcomes, defaults, outstanding, skipped, delays)
+        yield from self._of_workers()
+
+    def _of_workers(self) -> Iterator[Any]:
+        by_worker = ["worker"]
+        refused = CounterMetricFamily(
+            "belated_outcomes_not_recorded", "Outcomes that changed nothing, by receipt.", labels=["worker", "receipt"]
+        )
+        busy = CounterMetricFamily("belated_busy", "Requests refused because the queue was full.", labels=by_worker)
+        failed = CounterMetricFamily("belated_failed_commits", "Commits that failed.", labels=by_worker)
+        queue = GaugeMetricFamily("belated_queue_length", "Decisions and outcomes to be committed.", labels=by_worker)
+        sizes = HistogramMetricFamily("belated_commit_size", "Decisions and outcomes in a commit.", labels=by_worker)
+        seconds = HistogramMetricFamily("belated_commit_seconds", "How long commits took.", labels=by_worker)
+        for k, row in enumerate(self._rows):
+            worker = [str(k)]
+            for receipt in ("repeated", "conflict", "unknown"):
+                refused.add_metric([str(k), receipt], row.get(receipt))
+            busy.add_metric(worker, row.get("busy"))
+            failed.add_metric(worker, row.get("failed_commits"))
+            queue.add_metric(worker, row.get("queue"))
+            for family, bounds, (counts, total) in (
+                (sizes, SIZES, row.commit_sizes()),
+                (seconds, SECONDS, row.commit_seconds()),
+            ):
+                family.add_metric(worker, _buckets(bounds, counts), total)
+        yield from (refused, busy, failed, queue, sizes, seconds)
+
+
+def _buckets(bounds: Iterable[float], counts: Iterable[float]) -> list[tuple[str, float]]:
+    return list(zip([*map(str, bounds), "+Inf"], accumulate(counts), strict=True))

@@ -1,0 +1,106 @@
+"""The OpenAPI 3.1 document, made from the table of operations and the types that they name."""
+
+from typing import Any
+
+import msgspec
+
+from belated.service.http import Operation, Query
+from belated.service.problems import STATUS
+from belated.wire import LedgerEvent, Name, Problem
+
+REFERENCE = "#/components/schemas/{name}"
+TITLE = "belated"
+ABOUT = (
+    "Decisions whose outcomes come late, out of order, or never. Ask for a decision, play its arm, report the outcome"
+    " whenever it comes. What was answered is on disk."
+)
+
+
+def document(operations: list[Operation], version: str) -> dict[str, Any]:
+    """The whole description."""
+    types = [Problem, LedgerEvent]
+    for operation in operations:
+        types += [operation.body] if operation.body else []
+        types += [kind for kind in operation.replies.values() if not isinstance(kind, tuple)]
+    schemas, components = msgspec.json.schema_components(types, ref_template=REFERENCE)
+    schema_of = {repr(kind): schema for kind, schema in zip(types, schemas, strict=True)}
+    paths: dict[str, Any] = {}
+    for operation in operations:
+        paths.setdefault(operation.path, {})[operation.method.lower()] = _described(operation, schema_of)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": TITLE, "version": version, "description": ABOUT},
+        "paths": paths,
+        "components": {
+            "schemas": components,
+            "securitySchemes": {
+                "key": {"type": "http", "scheme": "bearer", "description": "`belated keys create` makes keys"}
+            },
+        },
+    }
+
+
+def _described(operation: Operation, schema_of: dict[str, Any]) -> dict[str, Any]:
+    name = operation.handler.__name__
+    described: dict[str, Any] = {"operationId": name, "summary": operation.summary, "responses": {}}
+    if operation.role is None:
+        described["security"] = []
+    else:
+        described["security"] = [{"key": []}]
+        described["description"] = f"Needs a key that may {operation.role}."
+    parameters = [_name()] if "{name}" in operation.path else []
+    parameters += [_parameter(query) for query in operation.query]
+    if parameters:
+        described["parameters"] = parameters
+    if operation.body is not None:
+        described["requestBody"] = {
+            "required": operation.body_required,
+            "content": {"application/json": {"schema": schema_of[repr(operation.body)]}},
+        }
+    responses: dict[str, Any] = described["responses"]
+    for status, kind in operation.replies.items():
+        if isinstance(kind, tuple):
+            content: dict[str, Any] = {media: {} for media in kind}
+        else:
+            content = {"application/json": {"schema": schema_of[repr(kind)]}}
+        responses[str(status)] = {"description": "Done." if status < 300 else "Not possible now.", "content": content}
+    for status, codes in sorted(_refusals(operation).items()):
+        if str(status) in responses:
+            continue
+        responses[str(status)] = {
+            "description": ", ".join(codes),
+            "content": {"application/json": {"schema": schema_of[repr(Problem)]}},
+        }
+    return described
+
+
+def _refusals(operation: Operation) -> dict[int, list[str]]:
+    codes = [*operation.refusals, "wrong_method"]
+    if operation.role is not None:
+        codes += ["no_key", "wrong_key", "wrong_role", "ledger_unavailable", "stopping"]
+    if operation.body is not None:
+        codes += ["bad_json", "too_large", "invalid", "busy", "uncertain"]
+    elif operation.method == "POST":
+        codes += ["busy", "uncertain"]
+    if operation.query:
+        codes.append("invalid")
+    if operation.handler.__name__ == "stream":
+        codes.append("busy")
+    found: dict[int, list[str]] = {}
+    for code in codes:
+        found.setdefault(STATUS[code], []).append(code)
+    return found
+
+
+def _name() -> dict[str, Any]:
+    (schema,), _ = msgspec.json.schema_components([Name])
+    return {"name": "name", "in": "path", "required": True, "schema": schema}
+
+
+def _parameter(query: Query) -> dict[str, Any]:
+    schema: dict[str, Any]
+    if query.choices:
+        schema = {"type": "string", "enum": list(query.choices), "default": query.default}
+    else:
+        schema = {"type": "integer", "minimum": 0, "maximum": 10**15 - 1, "default": int(query.default)}
+    return {"name": query.name, "in": "query", "required": False, "description": query.summary, "schema": schema}

@@ -1,0 +1,132 @@
+"""Serving: one process, or a supervisor with several worker processes on one socket."""
+
+import logging
+import multiprocessing
+import os
+import signal
+import socket
+import sys
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import uvicorn
+
+from belated.ledger import open_ledger
+from belated.service.app import application
+from belated.service.board import Row, new_board
+from belated.service.limits import Limits
+
+logger = logging.getLogger("belated.service")
+
+GRACE_SECONDS = 30
+KEEP_ALIVE_SECONDS = 75
+MOST_WORKERS = 64
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to serve and where."""
+
+    store: str
+    host: str = "127.0.0.1"
+    port: int = 8000
+    workers: int = 1
+    limits: Limits = field(default_factory=Limits)
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that clients can connect to; connections wait in it until a worker takes them."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+    except OSError as error:
+        listening.close()
+        raise ValueError(f"cannot listen on {host} port {port}: {error.strerror}") from None
+    listening.listen(2048)
+    listening.set_inheritable(True)
+    return listening
+
+
+def serve(plan: Plan) -> int:
+    """Serve until told to stop by SIGTERM or SIGINT: the exit status."""
+    listening = listen(plan.host, plan.port)
+    host, port = listening.getsockname()[:2]
+    where = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    print(f"belated serves {where}  (description: {where}/docs)", file=sys.stderr, flush=True)
+    if plan.workers == 1:
+        return work(plan, listening, new_board(1), 0)
+    return _supervise(plan, listening)
+
+
+def work(plan: Plan, listening: socket.socket, board: Any, worker: int) -> int:
+    """Serve as one worker, until told to stop."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    rows = [Row(board, k) for k in range(plan.workers)]
+    app = application(lambda: open_ledger(plan.store), plan.limits, rows, worker)
+    server = uvicorn.Server(
+        uvicorn.Config(
+            app,
+            lifespan="on",
+            access_log=False,
+            log_config=None,
+            log_level="warning",
+            server_header=False,
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
+            timeout_graceful_shutdown=GRACE_SECONDS,
+            ws="none",
+        )
+    )
+    server.run(sockets=[listening])
+    return 0 if server.started else 3
+
+
+def _worker_process(plan: Plan, listening: socket.socket, board: Any, worker: int) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the supervisor tells when to stop
+    sys.exit(work(plan, listening, board, worker))
+
+
+def _supervise(plan: Plan, listening: socket.socket) -> int:
+    """Keep the workers alive: one that dies is replaced."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    context = multiprocessing.get_context("spawn")
+    board = new_board(plan.workers)
+    stop = False
+
+    def told(number: int, frame: Any) -> None:
+        nonlocal stop
+        stop = True
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, told)
+
+    def start(worker: int) -> Any:
+        process = context.Process(
+            target=_worker_process, args=(plan, listening, board, worker), name=f"worker-{worker}"
+        )
+        process.start()
+        return process
+
+    processes = [start(worker) for worker in range(plan.workers)]
+    begun = [time.monotonic()] * plan.workers
+    failures = 0
+    while not stop:
+        time.sleep(0.1)
+        for worker, process in enumerate(processes):
+            if process.is_alive() or stop:
+                continue
+            failures = failures + 1 if time.monotonic() - begun[worker] < 5 else 0
+            logger.warning("worker %d ended with status %s; starting another", worker, process.exitcode)
+            time.sleep(min(failures, 10))
+            processes[worker], begun[worker] = start(worker), time.monotonic()
+    for process in processes:
+        if process.pid and process.is_alive():
+            os.kill(process.pid, signal.SIGTERM)
+    for process in processes:
+        process.join(GRACE_SECONDS + 10)
+        if process.is_alive():
+            process.kill()
+    listening.close()
+    return 0

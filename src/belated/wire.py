@@ -1,0 +1,216 @@
+"""What travels between the service and its clients, as types: the OpenAPI document is made from them."""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+MOST_AT_ONCE = 1_000
+NAME_PATTERN = "^[A-Za-z0-9][A-Za-z0-9._-]*$"
+ID_PATTERN = "^[!-~]+$"
+MOST_SEED = 2**53 - 1
+MOST_SECONDS = 10 * 366 * 86400
+
+Name = Annotated[
+    str, Meta(min_length=1, max_length=100, pattern=NAME_PATTERN, description="letters, digits, dot, dash, underscore")
+]
+Id = Annotated[
+    str, Meta(min_length=1, max_length=128, pattern=ID_PATTERN, description="visible ASCII characters without spaces")
+]
+Label = Annotated[str, Meta(min_length=1, max_length=200)] | Annotated[int, Meta(ge=-MOST_SEED, le=MOST_SEED)]
+Share = Annotated[float, Meta(ge=0, le=1)]
+Receipt = Literal["used", "skipped", "repeated", "conflict", "unknown"]
+Status = Literal["active", "paused", "archived"]
+
+
+def _one_line(field: str, value: str | None) -> None:
+    if value is not None and value.endswith("\n"):
+        raise ValueError(f"{field} ends with a line break")
+
+
+class Deadline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """No outcome within so many seconds means this loss."""
+
+    deadline: Annotated[float, Meta(gt=0, le=MOST_SECONDS, description="seconds after the decision")]
+    loss: Share
+
+
+class NewExperiment(msgspec.Struct, forbid_unknown_fields=True):
+    """An experiment to be created. Nothing of it can be changed later."""
+
+    name: Name
+    arms: (
+        Annotated[list[Label], Meta(min_length=2, max_length=10_000, description="labels, all different")]
+        | Annotated[int, Meta(ge=2, le=10_000, description="so many arms: 0, 1, 2, …")]
+    )
+    learner: Annotated[str, Meta(min_length=1, max_length=200, description="a name of `belated learners`")] = "balanced"
+    parameters: dict[str, float | str] = {}
+    seed: Annotated[int, Meta(ge=0, le=MOST_SEED)] | None = None
+    missing: Annotated[
+        Literal["wait"] | Deadline,
+        Meta(description="what a missing outcome means: `wait` as long as the learner does, or a default loss"),
+    ] = "wait"
+
+    def __post_init__(self) -> None:
+        _one_line("name", self.name)
+
+
+class NewDecision(msgspec.Struct, forbid_unknown_fields=True):
+    """A decision that is asked for. The same id again is answered with the same decision."""
+
+    id: Id | None = None
+
+    def __post_init__(self) -> None:
+        _one_line("id", self.id)
+
+
+class Decision(msgspec.Struct):
+    """A decision: play this arm, and report the outcome under this id."""
+
+    id: str
+    round: int
+    arm: str | int
+    propensity: float
+
+
+class NewOutcome(msgspec.Struct, forbid_unknown_fields=True):
+    """The outcome of a decision: a loss from 0 to 1, or a reward = 1 - loss."""
+
+    decision: Id
+    loss: Share | None = None
+    reward: Share | None = None
+
+    def __post_init__(self) -> None:
+        _one_line("decision", self.decision)
+        if (self.loss is None) == (self.reward is None):
+            raise ValueError("one of loss and reward is needed, not both")
+
+    @property
+    def as_loss(self) -> float:
+        """The loss, whichever was given; never -0.0."""
+        return (self.loss if self.loss is not None else 1.0 - (self.reward or 0.0)) + 0.0
+
+
+class OutcomeReceipt(msgspec.Struct, omit_defaults=True):
+    """What became of an outcome.
+
+    used: learned from. skipped: kept in the ledger, but the learner or the deadline was over with the decision.
+    repeated: reported before, and `first` says what became of it. conflict: another loss was reported before, and that
+    one stays. unknown: there is no such decision.
+    """
+
+    decision: str
+    receipt: Receipt
+    first: Literal["used", "skipped"] | UnsetType = UNSET
+    message: str | UnsetType = UNSET
+
+
+class ArmState(msgspec.Struct):
+    """One arm of an experiment."""
+
+    arm: str | int
+    probability: float
+    decisions: int
+    outcomes: int
+    mean_loss: float | None
+
+
+class Quantiles(msgspec.Struct):
+    """Of the delays of outcomes that came; None before the first."""
+
+    p50: float | None
+    p90: float | None
+    p99: float | None
+
+
+class Delays(msgspec.Struct):
+    """How long outcomes took, in rounds and in seconds."""
+
+    rounds: Quantiles
+    seconds: Quantiles
+
+
+class Outcomes(msgspec.Struct):
+    """Outcomes by what became of them."""
+
+    used: int
+    skipped: int
+    defaults: int
+
+
+class Experiment(msgspec.Struct):
+    """An experiment and its state."""
+
+    name: str
+    status: Status
+    created: str
+    learner: str
+    parameters: dict[str, float | str]
+    seed: int
+    missing: Literal["wait"] | Deadline
+    rounds: int
+    outstanding: int
+    skipped: int
+    patience: float | None
+    """In rounds; None where the learner never gives up."""
+    drift: float
+    outcomes: Outcomes
+    delays: Delays
+    arms: list[ArmState]
+    events: int
+    digest: str | UnsetType = UNSET
+
+
+class Summary(msgspec.Struct):
+    """An experiment in a list."""
+
+    name: str
+    status: Status
+    created: str
+    learner: str
+    arms: int
+    rounds: int
+    events: int
+
+
+class Experiments(msgspec.Struct):
+    """The experiments there are."""
+
+    experiments: list[Summary]
+
+
+class LedgerEvent(msgspec.Struct):
+    """One line of the ledger: a decision, an outcome, a default, or a change of status."""
+
+    number: int
+    kind: Literal["decision", "outcome", "default", "pause", "resume", "archive"]
+    at: str
+    round: int | None
+    decision: str | None
+    arm: str | int | None
+    propensity: float | None
+    loss: float | None
+    receipt: Literal["used", "skipped"] | None
+    waited: float | None
+
+
+class Health(msgspec.Struct):
+    """Whether the service works."""
+
+    status: Literal["ok", "unavailable"]
+    version: str
+    reason: str | None = None
+
+
+class Problem(msgspec.Struct):
+    """What is wrong: a word for programs, a sentence for people, and where."""
+
+    code: str
+    message: str
+    field: str | None = None
+
+
+def shown(value: Any) -> str:
+    """A value as an error message names it, cut if it is long."""
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
