@@ -27,7 +27,7 @@ class FollowTheLeader:
         p[means.argmin()] += 0.95
         return p
 
-    def learn(self, arm: int, loss: float, propensity: float, round: int) -> None:  # noqa: A002
+    def learn(self, arm: int, loss: float, propensity: float, round: int) -> None:
         """The outcome of a round has arrived."""
         self.losses[arm] += loss
         self.observed[arm] += 1

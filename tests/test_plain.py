@@ -23,7 +23,7 @@ class PlainExp3:
         weights = np.exp(-np.sqrt(np.log(k) / (self.round * k)) * (self.estimates - self.estimates.min()))
         return weights / weights.sum()
 
-    def learn(self, arm: int, loss: float, propensity: float, round: int) -> None:  # noqa: A002
+    def learn(self, arm: int, loss: float, propensity: float, round: int) -> None:
         assert round <= self.round
         self.estimates[arm] += loss / propensity
 
