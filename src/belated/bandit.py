@@ -23,8 +23,6 @@ from belated.learners import Learner, TunedLearner
 from belated.learners.learner import Value
 
 _DRAWS = 128  # random numbers fetched at once: one at a time they would cost more than the decision
-
-
 _USED = Receipt.USED
 _SKIPPED = Receipt.SKIPPED
 _new_tuple = tuple.__new__
@@ -120,15 +118,12 @@ class Bandit:
         return self._decide(draw, rounds.NONE, 0.0)
 
     def redo(self, decision: Decision, *, draw: float) -> float:
-        """Make a decision again that was made before, of the next round and with its draw, as it is on record.
+        """Make the next decision as it is on record: its draw, its arm, its propensity.
 
-        Its arm and propensity are taken as they were. The propensity with which this bandit would have chosen the arm:
-        the same, bit for bit, where all rounds before were the same.
+        The propensity that this bandit itself would give the arm: the same, bit for bit, after the same rounds.
         """
-        if decision.round != self._round + 1:
-            raise UnknownDecision(f"the decision is of round {decision.round}; round {self._round + 1} is the next")
-        if self._delay_at is not None:
-            raise ValueError(f"learner {self.learner!r} was told delays, which are not on record")
+        if decision.round != self._round + 1 or self._delay_at is not None:
+            raise UnknownDecision(f"the decision of round {decision.round} cannot follow round {self._round}")
         return self._decide(draw, self._labels.index(decision.arm), decision.propensity).propensity
 
     def _decide(self, draw: float, made: int, propensity: float) -> Decision:
@@ -342,14 +337,8 @@ class Bandit:
         except ValueError as error:
             raise SnapshotError(f"the snapshot is of a learner that is not to be had here: {error}") from error
         n_arms = len(header["arms"])
-        if not tuned.learner.fits(arrays["state"], n_arms):
-            raise SnapshotError(
-                f"the snapshot holds {arrays['state'].size} numbers of {tuned.learner.name!r} where "
-                f"{tuned.learner.size(n_arms)} are needed: it was made by another version of this learner"
-            )
-        sizes = (arrays["clock"].size, arrays["distribution"].size)
-        if sizes != (rounds.CLOCK_FIELDS, n_arms):
-            raise SnapshotError(f"the snapshot's arrays have sizes {sizes}; {(rounds.CLOCK_FIELDS, n_arms)} are needed")
+        fits = tuned.learner.fits(arrays["state"], n_arms)
+        snapshot.check_sizes(arrays, n_arms, tuned.learner.name, fits, tuned.learner.size(n_arms))
         bandit = cls.__new__(cls)
         tuned.learner.wire(arrays["clock"])
         bandit._set(tuned, tuned.params, header["arms"], arrays["state"], arrays["clock"], arrays["memory"])

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from belated.errors import SnapshotError
-from belated.rounds import SLOT
+from belated.rounds import CLOCK_FIELDS, SLOT
 
 MAGIC = b"belated\x00"
 VERSION = 3
@@ -58,6 +58,18 @@ def unpack(blob: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         arrays[name] = array.astype(array.dtype.newbyteorder("="))  # a copy of our own, to write to
         at += size
     return header, arrays
+
+
+def check_sizes(arrays: dict[str, NDArray[Any]], n_arms: int, learner: str, fits: bool, needed: int) -> None:
+    """Refuse arrays that are not of the sizes a learner needs for so many arms."""
+    if not fits:
+        raise SnapshotError(
+            f"the snapshot holds {arrays['state'].size} numbers of {learner!r} where {needed} are needed: it was made"
+            " by another version of this learner"
+        )
+    sizes = (arrays["clock"].size, arrays["distribution"].size)
+    if sizes != (CLOCK_FIELDS, n_arms):
+        raise SnapshotError(f"the snapshot's arrays have sizes {sizes}; {(CLOCK_FIELDS, n_arms)} are needed")
 
 
 def _digest(body: bytes) -> bytes:

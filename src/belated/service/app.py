@@ -1,18 +1,17 @@
 """The ASGI application: the operations of `routes` at their paths, and a service behind them while it runs."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
-from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import Route, Router
+from starlette.types import Receive, Scope, Send
 
 from belated import __version__
 from belated.ledger.contract import Ledger
 from belated.service.board import Row, new_board
-from belated.service.http import JSON, PathApp, encode, refused
+from belated.service.http import PathApp, encode, refused, send_reply
 from belated.service.limits import Limits
 from belated.service.openapi import document
 from belated.service.page import page
@@ -22,16 +21,23 @@ from belated.service.service import Service
 
 
 def application(
-    open_it: Callable[[], Ledger], limits: Limits | None = None, rows: list[Row] | None = None, worker: int = 0
-) -> Starlette:
-    """The application of one worker, which opens its ledger when it starts."""
+    open_it: Callable[[], Ledger],
+    limits: Limits | None = None,
+    rows: list[Row] | None = None,
+    worker: int = 0,
+    stopping: asyncio.Event | None = None,
+) -> Router:
+    """The application of one worker, which opens its ledger when it starts.
+
+    A router and nothing around it: each path answers its errors itself.
+    """
     running: list[Service] = []
     described = document(OPERATIONS, __version__)
 
     @asynccontextmanager
-    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+    async def lifespan(app: Any) -> AsyncIterator[None]:
         counts = rows or [Row(new_board(1), 0)]
-        service = Service(open_it(), limits or Limits(), counts[worker], counts)
+        service = Service(open_it(), limits or Limits(), counts[worker], counts, stopping)
         service.document, service.page = encode(described), page(described).encode()
         await service.start()
         running.append(service)
@@ -44,17 +50,13 @@ def application(
     paths: dict[str, list[int]] = {}
     for k, operation in enumerate(OPERATIONS):
         paths.setdefault(operation.path, []).append(k)
-    routes = [
-        Route(path, PathApp([OPERATIONS[k] for k in places], lambda: running[0])) for path, places in paths.items()
-    ]
-    app = Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: _not_found})
-    app.router.redirect_slashes = False
-    app.state.running = running
-    return app
+    busiest = sorted(paths, key=lambda path: not path.endswith(("/decisions", "/outcomes")))  # tried in this order
+    routes = [Route(path, PathApp([OPERATIONS[k] for k in paths[path]], lambda: running[0])) for path in busiest]
+    return Router(routes, redirect_slashes=False, default=_not_found, lifespan=lifespan)
 
 
-async def _not_found(request: Request, error: Exception) -> Response:
+async def _not_found(scope: Scope, receive: Receive, send: Send) -> None:
     """What no path matches."""
-    reply = refused(Refusal("not_found", f"there is nothing at {request.url.path}; /docs shows what there is"))
-    assert isinstance(reply.body, bytes)
-    return Response(reply.body, reply.status, media_type=JSON.decode())
+    if scope["type"] == "http":
+        message = f"there is nothing at {scope['path']}; /docs shows what there is"
+        await send_reply(refused(Refusal("not_found", message)), send)

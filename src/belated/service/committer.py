@@ -138,7 +138,7 @@ class Committer:
         self._queued -= size
         if failing:
             self._row.add("failed_commits")
-        else:
+        elif size:
             self._row.committed(size, seconds)
         self._go()
 

@@ -92,7 +92,6 @@ class PathApp:
         self._allowed = ", ".join(sorted(self._operations))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        started = False
         try:
             operation = self._operations.get(scope["method"])
             if operation is None:
@@ -123,20 +122,22 @@ class PathApp:
         except Exception:
             logger.exception("%s %s failed", scope["method"], scope["path"])
             reply = refused(Refusal("internal", "this should not have happened; the service's log has more"))
-        if isinstance(reply.body, bytes):
-            await send(_start(reply, len(reply.body)))
-            await send({"type": "http.response.body", "body": reply.body})
-            return
-        try:
-            await send(_start(reply, None))
-            started = True
-            async for part in reply.body:
-                await send({"type": "http.response.body", "body": part, "more_body": True})
-        except LedgerUnavailable as error:
-            logger.error("a stream was cut short: %s", error)
-            raise  # the connection is closed without an end: the reader sees that something is missing
-        if started:
-            await send({"type": "http.response.body", "body": b""})
+        await send_reply(reply, send)
+
+
+async def send_reply(reply: Reply, send: Send) -> None:
+    if isinstance(reply.body, bytes):
+        await send(_start(reply, len(reply.body)))
+        await send({"type": "http.response.body", "body": reply.body})
+        return
+    await send(_start(reply, None))
+    try:
+        async for part in reply.body:
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+    except LedgerUnavailable as error:
+        logger.error("a stream was cut short: %s", error)
+        raise  # the connection is closed without an end: the reader sees that something is missing
+    await send({"type": "http.response.body", "body": b""})
 
 
 def _start(reply: Reply, length: int | None) -> Message:

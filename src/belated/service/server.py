@@ -1,5 +1,6 @@
 """Serving: one process, or a supervisor with several worker processes on one socket."""
 
+import asyncio
 import logging
 import multiprocessing
 import os
@@ -65,8 +66,10 @@ def work(plan: Plan, listening: socket.socket, board: Any, worker: int) -> int:
     """Serve as one worker, until told to stop."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     rows = [Row(board, k) for k in range(plan.workers)]
-    app = application(lambda: open_ledger(plan.store), plan.limits, rows, worker)
-    server = uvicorn.Server(
+    stopping = asyncio.Event()
+    app = application(lambda: open_ledger(plan.store), plan.limits, rows, worker, stopping)
+    server = _Server(
+        stopping,
         uvicorn.Config(
             app,
             lifespan="on",
@@ -74,13 +77,26 @@ def work(plan: Plan, listening: socket.socket, board: Any, worker: int) -> int:
             log_config=None,
             log_level="warning",
             server_header=False,
+            proxy_headers=False,
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=GRACE_SECONDS,
             ws="none",
-        )
+        ),
     )
     server.run(sockets=[listening])
     return 0 if server.started else 3
+
+
+class _Server(uvicorn.Server):
+    """A server that tells live views to end when it is told to stop: it would wait for them."""
+
+    def __init__(self, stopping: asyncio.Event, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._stopping = stopping
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._stopping.set()
+        await super().shutdown(sockets)
 
 
 def _worker_process(plan: Plan, listening: socket.socket, board: Any, worker: int) -> None:

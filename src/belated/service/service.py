@@ -29,7 +29,9 @@ LIST_DEADLINES = 2.0
 class Service:
     """What the handlers of one worker share. Made, started and stopped within its event loop."""
 
-    def __init__(self, ledger: Ledger, limits: Limits, row: Row, rows: list[Row]) -> None:
+    def __init__(
+        self, ledger: Ledger, limits: Limits, row: Row, rows: list[Row], stopping: asyncio.Event | None = None
+    ) -> None:
         self.ledger = ledger
         self.limits = limits
         self.row = row
@@ -40,7 +42,8 @@ class Service:
         self.streams = 0
         self.document = self.page = b""
         """The description of the service, for programs and for people."""
-        self.stopping = asyncio.Event()
+        self.stopping = stopping or asyncio.Event()
+        """Set as soon as the worker is told to stop: live views end."""
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="reader")
         self._tasks: list[asyncio.Task[None]] = []
         self._deadlines: list[str] = []
@@ -66,10 +69,9 @@ class Service:
         self._readers.shutdown()
         self.ledger.close()
 
-    async def run(self, command: Command, size: int, finish: Callable[[Any], T]) -> T:
+    def run(self, command: Command, size: int, finish: Callable[[Any], T]) -> "asyncio.Future[T]":
         """Have a command carried out and committed; what `finish` makes of its answer."""
-        answer: T = await self.committer.submit(command, size, finish)
-        return answer
+        return self.committer.submit(command, size, finish)
 
     async def read(self, function: Callable[..., T], *arguments: Any) -> T:
         """What a function that reads the ledger gives, made in a thread."""
