@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import bench_league
+import bench_service
 import bench_theory
 import numpy as np
 from baselines import numpy_tsallis_inf, plain_ucb1
@@ -206,6 +207,7 @@ SECTIONS: dict[str, Callable[[], list[Row]]] = {
     "memory": memory,
     "league": bench_league.rows,
     "theory": bench_theory.rows,
+    "service": bench_service.rows,
 }
 
 
