@@ -43,6 +43,8 @@ def document(operations: list[Operation], version: str) -> dict[str, Any]:
 def _described(operation: Operation, schema_of: dict[str, Any]) -> dict[str, Any]:
     name = operation.handler.__name__
     described: dict[str, Any] = {"operationId": name, "summary": operation.summary, "responses": {}}
+    described["x-role"] = operation.role
+    described["x-codes"] = [code for codes in _refusals(operation).values() for code in codes]
     if operation.role is None:
         described["security"] = []
     else:

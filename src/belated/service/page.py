@@ -4,6 +4,25 @@ import json
 from html import escape
 from typing import Any
 
+from belated.service.problems import CODES
+
+_EVERYWHERE = (
+    "bad_json",
+    "no_key",
+    "wrong_key",
+    "wrong_role",
+    "wrong_method",
+    "not_found",
+    "too_large",
+    "invalid",
+    "internal",
+    "busy",
+    "ledger_unavailable",
+    "uncertain",
+    "stopping",
+)
+"""Codes that are not repeated for each operation."""
+
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1b1f24; --soft: #5a6472; --line: #d9dee5; --ground: #fff; --box: #f5f7fa;
   --get: #1f6feb; --post: #1a7f4b; }
@@ -22,13 +41,18 @@ section { border: 1px solid var(--line); border-radius: 10px; padding: .9rem 1.1
 .get, .post { display: inline-block; min-width: 3.4rem; font-weight: 700; } .get { color: var(--get); }
 .post { color: var(--post); }
 table { border-collapse: collapse; width: 100%; margin: .5rem 0 0; font-size: .9rem; }
-td, th { text-align: left; vertical-align: top; padding: .3rem .8rem .3rem 0; border-top: 1px solid var(--line); }
-th { font-weight: 600; color: var(--soft); border-top: 0; } td:first-child { white-space: nowrap; }
+td { text-align: left; vertical-align: top; padding: .3rem .8rem .3rem 0; border-top: 1px solid var(--line);
+  overflow-wrap: anywhere; }
+td:first-child { width: 9.5rem; color: var(--soft); } td:first-child code { color: var(--ink); }
+.role { float: right; font-size: .8rem; color: var(--soft); border: 1px solid var(--line); border-radius: 99px;
+  padding: .05rem .6rem; }
+@media (max-width: 34rem) { td:first-child { width: 6.2rem; } }
 """
 
 _EXAMPLE = """curl -X POST -H "Authorization: Bearer $KEY" localhost:8000/v1/experiments \\
      -d '{"name": "button", "arms": ["blue", "green", "red"]}'
-curl -X POST -H "Authorization: Bearer $KEY" localhost:8000/v1/experiments/button/decisions -d '{"id": "visit-17"}'
+curl -X POST -H "Authorization: Bearer $KEY" localhost:8000/v1/experiments/button/decisions \\
+     -d '{"id": "visit-17"}'
 curl -X POST -H "Authorization: Bearer $KEY" localhost:8000/v1/experiments/button/outcomes \\
      -d '{"decision": "visit-17", "reward": 1}'"""
 
@@ -41,17 +65,24 @@ def page(document: dict[str, Any]) -> str:
         for path, methods in document["paths"].items()
         for method, operation in methods.items()
     ]
+    errors = [
+        f'<tr id="{code}"><td>{status} <code>{code}</code></td><td>{escape(meaning)}</td></tr>'
+        for code, (status, meaning) in sorted(CODES.items(), key=lambda item: item[0] in _EVERYWHERE)
+    ]
     types = [_type(name, schema) for name, schema in sorted(document["components"]["schemas"].items())]
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{escape(info["title"])} {escape(info["version"])}</title><style>{_STYLE}</style></head><body>
 <h1>{escape(info["title"])} <span class="soft">{escape(info["version"])}</span></h1>
 <p>{escape(info["description"])}</p>
-<p class="soft">For programs: <a href="openapi.json">openapi.json</a>. Every request but the last four needs
-<code>Authorization: Bearer KEY</code>.</p>
+<p class="soft">For programs: <a href="openapi.json">openapi.json</a>. Beside each operation stands the role
+that a key needs; an admin key may do everything.</p>
 <pre>{escape(_EXAMPLE)}</pre>
 <h2>Operations</h2>
 {"".join(operations)}
+<h2>Errors</h2>
+<section><p>Every error is a <a href="#Problem">Problem</a>. Those in the lower part can come from any operation; with
+503 comes <code>Retry-After</code>.</p><table>{"".join(errors)}</table></section>
 <h2>Types</h2>
 {"".join(types)}
 </body></html>
@@ -72,14 +103,16 @@ def _operation(method: str, path: str, operation: dict[str, Any]) -> str:
             _shown(content["schema"]) if "schema" in content else escape(media)
             for media, content in response["content"].items()
         )
-        what = shown if int(status) < 300 else f"{escape(response['description'])}"
-        rows.append((status, what))
+        if int(status) < 300:
+            rows.append((f"answer {status}", shown))
+    codes = [code for code in operation["x-codes"] if code not in _EVERYWHERE]
+    if codes:
+        rows.append(("errors", ", ".join(f'<a href="#{code}">{code}</a>' for code in codes)))
     table = "".join(f"<tr><td>{escape(name)}</td><td>{what}</td></tr>" for name, what in rows)
     return (
-        f'<section id="{operation["operationId"]}"><h3><span class="{method}">{method.upper()}</span>'
-        f" {escape(path)}</h3>"
-        f'<p>{escape(operation["summary"])} <span class="soft">{escape(operation.get("description", "No key needed."))}'
-        f"</span></p><table>{table}</table></section>"
+        f'<section id="{operation["operationId"]}"><span class="role">{escape(operation["x-role"] or "no key")}</span>'
+        f'<h3><span class="{method}">{method.upper()}</span> {escape(path)}</h3>'
+        f"<p>{escape(operation['summary'])}</p><table>{table}</table></section>"
     )
 
 
@@ -96,8 +129,8 @@ def _type(name: str, schema: dict[str, Any]) -> str:
 
 def _default(kind: dict[str, Any]) -> str:
     if "default" not in kind:
-        return ' <span class="soft">may be absent</span>'
-    return f' <span class="soft">default {escape(json.dumps(kind["default"]))}</span>'
+        return ' <span class="soft">· may be absent</span>'
+    return f' <span class="soft">· default {escape(json.dumps(kind["default"]))}</span>'
 
 
 def _shown(schema: dict[str, Any]) -> str:

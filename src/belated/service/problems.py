@@ -7,30 +7,31 @@ import msgspec
 
 from belated.wire import Problem, shown
 
-STATUS = {
-    "bad_json": 400,
-    "no_key": 401,
-    "wrong_key": 401,
-    "wrong_role": 403,
-    "not_found": 404,
-    "unknown_experiment": 404,
-    "unknown_decision": 404,
-    "wrong_method": 405,
-    "exists": 409,
-    "conflict": 409,
-    "paused": 409,
-    "archived": 409,
-    "too_large": 413,
-    "invalid": 422,
-    "too_many": 422,
-    "internal": 500,
-    "no_parquet": 501,
-    "busy": 503,
-    "ledger_unavailable": 503,
-    "uncertain": 503,
-    "stopping": 503,
+CODES = {
+    "bad_json": (400, "the body is not JSON"),
+    "no_key": (401, "a key is needed"),
+    "wrong_key": (401, "the key is not known, or was revoked"),
+    "wrong_role": (403, "the key may not do this"),
+    "not_found": (404, "there is no such path"),
+    "unknown_experiment": (404, "there is no experiment of this name"),
+    "unknown_decision": (404, "there is no decision under this id"),
+    "wrong_method": (405, "the path does not know this method"),
+    "exists": (409, "there is an experiment of this name with other settings"),
+    "conflict": (409, "another loss was reported for this decision; the first one stays"),
+    "paused": (409, "the experiment decides nothing new until it is resumed"),
+    "archived": (409, "the experiment decides nothing new, for good"),
+    "too_large": (413, "the body is too long"),
+    "invalid": (422, "something in the request is not of the form needed; the field says where"),
+    "too_many": (422, "there are as many experiments as the service allows"),
+    "internal": (500, "a fault of the service; its log has more"),
+    "no_parquet": (501, "Parquet is not installed with this service"),
+    "busy": (503, "too much is waiting; ask again after Retry-After seconds"),
+    "ledger_unavailable": (503, "the ledger cannot be written; nothing was recorded; ask again later"),
+    "uncertain": (503, "the ledger was lost during a commit; ask again with the same id to know"),
+    "stopping": (503, "the worker is stopping; ask again"),
 }
-"""Every code there is."""
+"""Every code there is: its status, and what it means."""
+STATUS = {code: status for code, (status, _) in CODES.items()}
 RETRY_SECONDS = 1
 
 
