@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from belated.arguments import parser
+from belated.errors import BelatedError
 
 INTERRUPTED = 130
 
@@ -32,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         print(f"belated: {error.filename}: {error.strerror}", file=sys.stderr)
         return 2
-    except (ValueError, ImportError) as error:
+    except (BelatedError, ValueError, ImportError) as error:
         print(f"belated: {error}", file=sys.stderr)
         return 2
 

@@ -133,6 +133,9 @@ class Patience:
     def after(self, failure: httpx.TransportError | httpx.Response) -> float:
         """How long to wait after a failure before asking again; raises where that would be too late."""
         pause = self._pause * random.uniform(0.5, 1.0)
+        if isinstance(failure, httpx.Response):
+            wanted = failure.headers.get("retry-after", "")
+            pause = max(pause, min(float(wanted), _LONGEST_PAUSE) if wanted.isdigit() else 0.0)
         self._pause = min(2 * self._pause, _LONGEST_PAUSE)
         if time.monotonic() + pause > self._until:
             if isinstance(failure, httpx.Response):

@@ -106,19 +106,18 @@ class Book:
         waiting: dict[str, list[int]] = {}
         for k, command in enumerate(commands):
             waiting.setdefault(command.name, []).append(k)
-        for name in list(waiting):
-            if self._page(name) is None:
-                for k in waiting.pop(name):
-                    answers[k] = Refused("unknown_experiment", f"there is no experiment {name!r}", "name")
         while waiting:
+            pages = {name: self._page(name) for name in sorted(waiting)}
             written: list[tuple[str, Event]] = []
+            done: list[str] = []
             try:
                 with self.ledger.turn() as turn:
-                    done = [
-                        name
-                        for name in sorted(waiting)
-                        if self._take(turn, self._pages[name], commands, waiting[name], answers, written)
-                    ]
+                    for name, page in pages.items():
+                        if page is None:
+                            for k in waiting[name]:
+                                answers[k] = Refused("unknown_experiment", f"there is no experiment {name!r}", "name")
+                        if page is None or self._take(turn, page, commands, waiting[name], answers, written):
+                            done.append(name)
             except Uncertain:
                 self._forget(waiting)
                 self._find_out(written)
@@ -143,29 +142,30 @@ class Book:
         return page
 
     def _find_out(self, written: list[tuple[str, Event]]) -> None:
-        """Whether a turn was committed whose end nobody saw: return if so, raise if not.
-
-        Taking the experiment's next turn waits until the lost one is over, one way or the other.
-        """
+        """Whether a turn was committed whose end nobody saw: return if so, raise if not."""
         give_up = time.monotonic() + RESOLVE_SECONDS
         while written:
-            name, event = written[0]
             try:
-                record = self.ledger.find(name)
-                if record is not None:
-                    with self.ledger.turn() as turn:
-                        turn.open(record.key, record.events, [])
-                    if self.ledger.events(record.key, event.number - 1, 1) == [event]:
-                        return
-                raise LedgerUnavailable("the ledger was lost before a commit; nothing was recorded")
+                recorded = self._is_recorded(*written[0])
             except LedgerUnavailable as error:
-                if str(error).endswith("nothing was recorded"):
-                    raise
                 if time.monotonic() > give_up:
                     raise Uncertain(
                         f"{error}; whether it was recorded is not known: ask again with the same id"
                     ) from error
                 time.sleep(0.1)
+                continue
+            if recorded:
+                return
+            raise LedgerUnavailable("the ledger was lost before a commit; nothing was recorded")
+
+    def _is_recorded(self, name: str, event: Event) -> bool:
+        """Whether an event is in the ledger. Taking the experiment's next turn waits until the lost one is over."""
+        record = self.ledger.find(name)
+        if record is None:
+            return False
+        with self.ledger.turn() as turn:
+            turn.open(record.key, record.events, [])
+        return self.ledger.events(record.key, event.number - 1, 1) == [event]
 
     def _take(
         self,

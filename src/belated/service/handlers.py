@@ -4,7 +4,7 @@ import asyncio
 import math
 import secrets
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any
 
 from belated import __version__, learners
@@ -88,8 +88,8 @@ def _settings(body: NewExperiment) -> Settings:
     seed = secrets.randbelow(MOST_SEED + 1) if body.seed is None else body.seed
     settings = Settings(body.name, arms, body.learner, body.parameters, seed, body.missing)
     try:
-        Bandit(arms, body.learner, seed=seed, **body.parameters)
         needs = learners.tune(body.learner, **body.parameters).learner.needs
+        Bandit(arms, body.learner, seed=seed, **body.parameters)
     except (ValueError, TypeError) as error:
         message = str(error)
         raise Refusal("invalid", message, "arms" if message.startswith(("arm", "there are")) else "learner") from None
@@ -139,7 +139,7 @@ async def ledger(call: Call) -> Reply:
     except ImportError as error:
         raise Refusal("no_parquet", str(error), "format") from None
 
-    async def parts() -> AsyncIterator[bytes]:
+    async def parts() -> AsyncGenerator[bytes, None]:
         yield first
         while part := await service.read(next, iterator, b""):
             yield part
@@ -160,9 +160,9 @@ async def stream(call: Call) -> Reply:
     first = await service.run(Read(call.name), 0, views.experiment)
     if service.streams >= service.limits.streams:
         raise Refusal("busy", f"there are {service.streams} live views, as many as this worker allows")
-    service.streams += 1
 
-    async def parts() -> AsyncIterator[bytes]:
+    async def parts() -> AsyncGenerator[bytes, None]:
+        service.streams += 1
         gone = asyncio.ensure_future(_gone(call))
         stopping = asyncio.ensure_future(service.stopping.wait())
         try:

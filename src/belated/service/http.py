@@ -4,7 +4,8 @@ Handlers get a `Call` and give a `Reply`; whatever goes wrong is a `Refusal` wit
 """
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
@@ -28,7 +29,7 @@ encode = msgspec.json.Encoder().encode
 class Reply(msgspec.Struct):
     """An answer: bytes, or a stream of them."""
 
-    body: bytes | AsyncIterator[bytes]
+    body: bytes | AsyncGenerator[bytes, None]
     status: int = 200
     kind: bytes = JSON
     headers: dict[bytes, bytes] = {}
@@ -132,8 +133,9 @@ async def send_reply(reply: Reply, send: Send) -> None:
         return
     await send(_start(reply, None))
     try:
-        async for part in reply.body:
-            await send({"type": "http.response.body", "body": part, "more_body": True})
+        async with aclosing(reply.body) as parts:
+            async for part in parts:
+                await send({"type": "http.response.body", "body": part, "more_body": True})
     except LedgerUnavailable as error:
         logger.error("a stream was cut short: %s", error)
         raise  # the connection is closed without an end: the reader sees that something is missing
