@@ -36,12 +36,8 @@ _LOCK = """
 SELECT status, position, snapshot, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
 FROM experiments WHERE key = %s FOR UPDATE
 """
-_TYPES = ("bigint", "smallint", "bigint", "bigint", "text", "integer", "float8", "float8", "smallint", "bigint")
-_APPEND = (
-    f"INSERT INTO events (experiment, {COLUMNS}) SELECT %s::bigint, * FROM unnest("
-    + ", ".join(f"%s::{kind}[]" for kind in _TYPES)
-    + ")"
-)
+_TYPES = ("int8", "int8", "int2", "int8", "int8", "text", "int4", "float8", "float8", "int2", "int8")
+_APPEND = f"COPY events (experiment, {COLUMNS}) FROM STDIN (FORMAT BINARY)"
 
 
 def _text(statement: str) -> str:
@@ -72,10 +68,12 @@ class PostgresTurn(SqlTurn):
 
     def append(self, key: int, events: Sequence[Event], status: Status, rounds: int) -> None:
         connection: psycopg.Connection[Any] = self._connection
-        columns = [list(column) for column in zip(*events, strict=True)]
-        with connection.pipeline():
-            connection.execute(_APPEND, (key, *columns), binary=True)
-            connection.execute(_POSITION, (events[-1].number, int(status), rounds, key))
+        with connection.cursor() as cursor:
+            with cursor.copy(_APPEND) as copy:
+                copy.set_types(_TYPES)
+                for event in events:
+                    copy.write_row((key, *event))
+            cursor.execute(_POSITION, (events[-1].number, int(status), rounds, key))
 
 
 class PostgresLedger(SqlLedger):
