@@ -15,19 +15,7 @@ T = TypeVar("T")
 
 
 class AsyncClient:
-    """The service at an address. Tasks may share a client.
-
-    Parameters
-    ----------
-    url
-        Where it serves: `http://localhost:8000`.
-    key
-        Who asks; BELATED_KEY of the environment if none is given.
-    timeout
-        Seconds to wait for one answer before the request is sent again.
-    patience
-        Seconds to ask again in all, where the service is restarted, busy or cannot be reached.
-    """
+    """The service at an address, for programs that await: the parameters and methods of `Client`."""
 
     def __init__(
         self,
