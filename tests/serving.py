@@ -15,16 +15,16 @@ from pathlib import Path
 from typing import Any, Self
 
 import httpx
-from postgres import Postgres
 
 from belated.client import Client
 from belated.ledger import open_ledger
 from belated.ledger.keys import ensure_admin
+from postgres import Postgres
 
 ADMIN_KEY = "admin-key-for-tests-0123456789"
 READY_SECONDS = 60.0
 
-# Reads one JSON object a line: {"store", "port", "workers", "log", "limits"}; forks a server for it; answers its process id.
+# Reads one JSON object a line: {"store", "port", "workers", "log", "limits"}; forks a server; answers its process id.
 NURSERY = """
 import json, os, signal, sys
 from belated.ledger import postgres, sqlite
@@ -42,7 +42,7 @@ for line in sys.stdin:
         log = os.open(wanted["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         os.dup2(log, 1)
         os.dup2(log, 2)
-        os.close(0)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         status = 70
         try:
             limits = Limits(**wanted["limits"])
@@ -145,7 +145,10 @@ class Server:
 
     def kill(self) -> None:
         """kill -9, the workers of a supervisor too; wait until nothing of it is left."""
-        os.killpg(self.pid, signal.SIGKILL)
+        try:
+            os.killpg(self.pid, signal.SIGKILL)
+        except ProcessLookupError:  # it has not come to have a group of its own yet
+            os.kill(self.pid, signal.SIGKILL)
         self._wait(10)
 
     def terminate(self, seconds: float = 40) -> None:

@@ -178,6 +178,7 @@ class Bandit:
 
     def _make_room(self) -> None:
         """Where memory or state is full. The clock is told last: an interrupt in between loses room, not decisions."""
+        self._catch_up()  # what is learned from may give back what is wanted
         if self._clock[rounds.FREE] == rounds.NONE:
             begin = self._memory.size
             self._memory = rounds.enlarged(self._memory)
@@ -199,8 +200,7 @@ class Bandit:
 
     def _recover(self) -> None:
         """Put what Python keeps in order again from what the compiled rounds keep: an interrupt falls between two steps
-        of Python, never into a compiled call, so that a decision, an arrival or a skip has happened wholly or not at
-        all.
+        of Python, never into a compiled call: a decision, an arrival or a skip has happened wholly or not at all.
         """
         waiting = rounds.waiting_slots(self._clock, self._memory)
         observed: set[int] = set()

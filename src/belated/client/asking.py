@@ -2,10 +2,10 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 import httpx
-import msgspec
 
 from belated.client import calls
 from belated.client.calls import PATIENCE_SECONDS, TIMEOUT_SECONDS, Ask, Patience
@@ -90,22 +90,51 @@ class AsyncClient:
 
     async def ledger(self, name: str, after: int = 0) -> AsyncIterator[LedgerEvent]:
         """Every event of an experiment after a number, up to the last there is now."""
-        async with self._http.stream("GET", calls.path(name, f"ledger?after={after}")) as response:
-            if response.status_code != 200:
-                await response.aread()
-                raise calls.refused(response)
-            async for line in response.aiter_lines():
-                yield msgspec.json.decode(line, type=LedgerEvent)
+        while True:
+            try:
+                async with self._open(calls.path(name, f"ledger?after={after}"), {}) as lines:
+                    async for line in lines:
+                        event = calls.event_in(line)
+                        after = event.number
+                        yield event
+                return
+            except httpx.TransportError:
+                continue  # cut short: go on after the last one
 
     async def watch(self, name: str) -> AsyncIterator[Experiment]:
         """The state of an experiment now, and again whenever it has changed, until the service stops."""
-        async with self._http.stream("GET", calls.path(name, "stream"), timeout=None) as response:
-            if response.status_code != 200:
-                await response.aread()
-                raise calls.refused(response)
-            async for line in response.aiter_lines():
-                if (state := calls.state_in(line)) is not None:
+        async with self._open(calls.path(name, "stream"), {"timeout": None}) as lines:
+            async for line in lines:
+                for state in calls.states_in(line):
                     yield state
+
+    @asynccontextmanager
+    async def _open(self, path: str, settings: dict[str, Any]) -> AsyncIterator[AsyncIterator[bytes]]:
+        """The lines of an answer that comes bit by bit; asked for again until it begins."""
+        patience = Patience(self._patience)
+        while True:
+            request = self._http.build_request("GET", path, **settings)
+            try:
+                response = await self._http.send(request, stream=True)
+            except httpx.TransportError as error:
+                await asyncio.sleep(patience.after(error))
+                continue
+            try:
+                if response.status_code == 200:
+                    yield self._lines(response)
+                    return
+                await response.aread()
+            finally:
+                await response.aclose()
+            calls.answered(response, Experiment)  # raises, unless it is worth asking again
+            await asyncio.sleep(patience.after(response))
+
+    @staticmethod
+    async def _lines(response: httpx.Response) -> AsyncIterator[bytes]:
+        lines = calls.Lines()
+        async for piece in response.aiter_bytes():
+            for line in lines.of(piece):
+                yield line
 
     async def _do(self, ask: Ask[T]) -> T:
         patience = Patience(self._patience)

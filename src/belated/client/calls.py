@@ -1,5 +1,6 @@
 """What both clients share: requests, answers, and when to ask again."""
 
+import math
 import os
 import random
 import time
@@ -12,7 +13,17 @@ import msgspec
 
 from belated.errors import BelatedError
 from belated.ids import new_id
-from belated.wire import MOST_AT_ONCE, Deadline, Decision, Experiment, Experiments, OutcomeReceipt, Problem, Summary
+from belated.wire import (
+    MOST_AT_ONCE,
+    Deadline,
+    Decision,
+    Experiment,
+    Experiments,
+    LedgerEvent,
+    OutcomeReceipt,
+    Problem,
+    Summary,
+)
 
 T = TypeVar("T")
 
@@ -22,6 +33,7 @@ _FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 5.0
 _AGAIN = (502, 503, 504)
 encode = msgspec.json.encode
+_LINE = b"\n"
 
 
 class ServiceError(BelatedError):
@@ -29,6 +41,7 @@ class ServiceError(BelatedError):
 
     def __init__(self, status: int, code: str, message: str, field: str | None = None) -> None:
         super().__init__(message)
+        self.message = message
         self.status = status
         self.code = code
         self.field = field
@@ -104,16 +117,27 @@ def decide_many(name: str, ids: Iterable[str] | int) -> Iterator[Ask[list[Decisi
         yield Ask("POST", path(name, "decisions"), list[Decision], body)
 
 
+def share(name: str, value: float | None) -> float | None:
+    """A loss or a reward as JSON can hold it: a number of numpy is one as well, nan is none."""
+    if value is None:
+        return None
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError(f"{name} is {value!r}; a number from 0 to 1 is needed")
+    return number
+
+
 def observe(name: str, decision: Decision | str, loss: float | None, reward: float | None) -> Ask[OutcomeReceipt]:
-    body = {"decision": decision if isinstance(decision, str) else decision.id, "loss": loss, "reward": reward}
+    id = decision if isinstance(decision, str) else decision.id
+    body = {"decision": id, "loss": share("loss", loss), "reward": share("reward", reward)}
     return Ask("POST", path(name, "outcomes"), OutcomeReceipt, encode(body))
 
 
 def observe_many(
     name: str, losses: Mapping[str, float] | None, rewards: Mapping[str, float] | None
 ) -> Iterator[Ask[list[OutcomeReceipt]]]:
-    outcomes = [{"decision": id, "loss": loss} for id, loss in (losses or {}).items()]
-    outcomes += [{"decision": id, "reward": reward} for id, reward in (rewards or {}).items()]
+    outcomes = [{"decision": id, "loss": share("loss", loss)} for id, loss in (losses or {}).items()]
+    outcomes += [{"decision": id, "reward": share("reward", reward)} for id, reward in (rewards or {}).items()]
     for at in range(0, len(outcomes), MOST_AT_ONCE):
         body = encode(outcomes[at : at + MOST_AT_ONCE])
         yield Ask("POST", path(name, "outcomes"), list[OutcomeReceipt], body)
@@ -162,9 +186,25 @@ def refused(response: httpx.Response) -> ServiceError:
     return kind(response.status_code, problem.code, problem.message, problem.field)
 
 
-def state_in(line: str) -> Experiment | None:
+class Lines:
+    """Bytes that come in pieces, as lines."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def of(self, piece: bytes) -> list[bytes]:
+        """The lines that a piece completes."""
+        *lines, self._rest = (self._rest + piece).split(_LINE)
+        return lines
+
+
+def event_in(line: bytes) -> LedgerEvent:
+    return msgspec.json.decode(line, type=LedgerEvent)
+
+
+def states_in(line: bytes) -> list[Experiment]:
     """The state in a line of server-sent events, if there is one."""
-    return msgspec.json.decode(line[6:], type=Experiment) if line.startswith("data: ") else None
+    return [msgspec.json.decode(line[6:], type=Experiment)] if line.startswith(b"data: ") else []
 
 
 def options(timeout: float, transport: Any) -> dict[str, Any]:

@@ -2,10 +2,10 @@
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import httpx
-import msgspec
 
 from belated.client import calls
 from belated.client.calls import PATIENCE_SECONDS, TIMEOUT_SECONDS, Ask, Patience
@@ -102,22 +102,49 @@ class Client:
 
     def ledger(self, name: str, after: int = 0) -> Iterator[LedgerEvent]:
         """Every event of an experiment after a number, up to the last there is now."""
-        with self._http.stream("GET", calls.path(name, f"ledger?after={after}")) as response:
-            if response.status_code != 200:
-                response.read()
-                raise calls.refused(response)
-            for line in response.iter_lines():
-                yield msgspec.json.decode(line, type=LedgerEvent)
+        while True:
+            try:
+                with self._open(calls.path(name, f"ledger?after={after}"), {}) as lines:
+                    for line in lines:
+                        event = calls.event_in(line)
+                        after = event.number
+                        yield event
+                return
+            except httpx.TransportError:
+                continue  # cut short: go on after the last one
 
     def watch(self, name: str) -> Iterator[Experiment]:
         """The state of an experiment now, and again whenever it has changed, until the service stops."""
-        with self._http.stream("GET", calls.path(name, "stream"), timeout=None) as response:
-            if response.status_code != 200:
+        with self._open(calls.path(name, "stream"), {"timeout": None}) as lines:
+            for line in lines:
+                yield from calls.states_in(line)
+
+    @contextmanager
+    def _open(self, path: str, settings: dict[str, Any]) -> Iterator[Iterator[bytes]]:
+        """The lines of an answer that comes bit by bit; asked for again until it begins."""
+        patience = Patience(self._patience)
+        while True:
+            request = self._http.build_request("GET", path, **settings)
+            try:
+                response = self._http.send(request, stream=True)
+            except httpx.TransportError as error:
+                time.sleep(patience.after(error))
+                continue
+            try:
+                if response.status_code == 200:
+                    yield self._lines(response)
+                    return
                 response.read()
-                raise calls.refused(response)
-            for line in response.iter_lines():
-                if (state := calls.state_in(line)) is not None:
-                    yield state
+            finally:
+                response.close()
+            calls.answered(response, Experiment)  # raises, unless it is worth asking again
+            time.sleep(patience.after(response))
+
+    @staticmethod
+    def _lines(response: httpx.Response) -> Iterator[bytes]:
+        lines = calls.Lines()
+        for piece in response.iter_bytes():
+            yield from lines.of(piece)
 
     def _do(self, ask: Ask[T]) -> T:
         patience = Patience(self._patience)

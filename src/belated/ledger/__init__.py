@@ -3,6 +3,8 @@
 `open_ledger("sqlite:///belated.db")` opens one; `Ledger` says what it promises; a `Book` makes decisions with it.
 """
 
+import re
+
 from belated.ledger.contract import Ledger
 
 
@@ -21,8 +23,13 @@ def open_ledger(store: str) -> Ledger:
 
         ledger = PostgresLedger(store)
     else:
-        raise ValueError(f"store is {store!r}: sqlite:///PATH or postgresql://USER@HOST/DATABASE is needed")
-    ledger.migrate()
+        shown = re.sub(r"//[^/]*@", "//…@", store)  # without a password
+        raise ValueError(f"store is {shown!r}: sqlite:///PATH or postgresql://USER@HOST/DATABASE is needed")
+    try:
+        ledger.migrate()
+    except BaseException:
+        ledger.close()
+        raise
     return ledger
 
 

@@ -139,7 +139,7 @@ class Ledger(ABC):
 
     @abstractmethod
     def revoke_key(self, id: str, at: int) -> bool:
-        """Keep somebody out; whether there was such a key."""
+        """Keep somebody out; whether there was such a key, not revoked before."""
 
     @abstractmethod
     def probe(self) -> None:

@@ -23,6 +23,7 @@ from belated.ledger.delays import Histogram, Sizes
 from belated.ledger.events import Event, Fate, Kind, Known, Settings, Status
 from belated.rounds import draw_arm
 
+_CHECK = 16  # bytes of a snapshot's checksum
 STATUS_AFTER = {Kind.PAUSE: Status.PAUSED, Kind.RESUME: Status.ACTIVE, Kind.ARCHIVE: Status.ARCHIVED}
 _KINDS = {status: kind for kind, status in STATUS_AFTER.items()}
 _FATES = {Receipt.USED: Fate.USED, Receipt.SKIPPED: Fate.SKIPPED}
@@ -143,7 +144,7 @@ class Fold:
 
     def to_bytes(self) -> bytes:
         """Everything, to go on exactly from here."""
-        return msgspec.msgpack.encode(
+        body = msgspec.msgpack.encode(
             {
                 "position": self.position,
                 "at": self.at,
@@ -159,18 +160,22 @@ class Fold:
                 "bandit": self.bandit.to_bytes(),
             }
         )
+        return hashlib.blake2b(body, digest_size=_CHECK).digest() + body
 
     @classmethod
     def from_bytes(cls, settings: Settings, state: bytes) -> "Fold":
         """Go on from a snapshot; `SnapshotError` where another version of belated made it."""
+        check, body = state[:_CHECK], state[_CHECK:]
+        if hashlib.blake2b(body, digest_size=_CHECK).digest() != check:
+            raise SnapshotError(f"the snapshot of {settings.name!r} is damaged: its checksum does not fit its content")
         try:
-            kept: dict[str, Any] = msgspec.msgpack.decode(state, strict=False)
+            kept: dict[str, Any] = msgspec.msgpack.decode(body, strict=False)
             fold = cls.__new__(cls)
             fold._set(settings, Bandit.from_bytes(kept.pop("bandit")))
             fold.delays_rounds = Sizes(kept.pop("delays_rounds"))
             fold.delays_seconds = Sizes(kept.pop("delays_seconds"))
             fold.histogram = Histogram(*kept.pop("histogram"))
             vars(fold).update(kept)
-        except (msgspec.DecodeError, KeyError, TypeError) as error:
+        except (msgspec.DecodeError, LookupError, TypeError, ValueError) as error:
             raise SnapshotError(f"the snapshot of {settings.name!r} cannot be read: {error}") from error
         return fold

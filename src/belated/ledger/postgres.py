@@ -15,7 +15,7 @@ from psycopg.rows import tuple_row
 
 from belated.ledger.contract import Opened
 from belated.ledger.events import Event, Status
-from belated.ledger.sql import COLUMNS, KNOWN, POSITION, TAIL, SqlLedger, SqlTurn, event_of, known_of
+from belated.ledger.sql import COLUMNS, KNOWN, TAIL, SqlLedger, SqlTurn, event_of, known_of
 
 CONNECT_SECONDS = 5
 LOCK_SECONDS = 10
@@ -44,7 +44,7 @@ def _text(statement: str) -> str:
     return statement.replace("?", "%s")
 
 
-_TAIL, _POSITION = _text(TAIL), _text(POSITION)
+_TAIL = _text(TAIL)
 _KNOWN = f"""
 SELECT {KNOWN} FROM unnest(%s::text[]) AS wanted (id)
 CROSS JOIN LATERAL (
@@ -68,12 +68,11 @@ class PostgresTurn(SqlTurn):
 
     def append(self, key: int, events: Sequence[Event], status: Status, rounds: int) -> None:
         connection: psycopg.Connection[Any] = self._connection
-        with connection.cursor() as cursor:
-            with cursor.copy(_APPEND) as copy:
-                copy.set_types(_TYPES)
-                for event in events:
-                    copy.write_row((key, *event))
-            cursor.execute(_POSITION, (events[-1].number, int(status), rounds, key))
+        with connection.cursor() as cursor, cursor.copy(_APPEND) as copy:
+            copy.set_types(_TYPES)
+            for event in events:
+                copy.write_row((key, *event))
+        self._move(key, events, status, rounds)
 
 
 class PostgresLedger(SqlLedger):
@@ -83,12 +82,13 @@ class PostgresLedger(SqlLedger):
     words: ClassVar[dict[str, str]] = {"clustered": "", "bytes": "BYTEA"}
     turns = PostgresTurn
     errors = (psycopg.Error,)
+    waited_for_others = ()
 
     def __init__(self, store: str) -> None:
         try:
             parts = conninfo_to_dict(store)
-        except psycopg.Error as error:
-            raise ValueError(f"the store is not a PostgreSQL address: {str(error).strip()}") from None
+        except psycopg.Error:  # which would repeat the address, password and all
+            raise ValueError("the store is not an address of PostgreSQL: postgresql://USER@HOST/DATABASE") from None
         host = parts.get("host") or urlsplit(store).hostname or "localhost"
         super().__init__(f"postgresql://{host}/{parts.get('dbname') or ''}")
         self._conninfo = store
@@ -111,7 +111,7 @@ class PostgresLedger(SqlLedger):
         return cursor.fetchall() if cursor.description else []
 
     def begin(self, connection: psycopg.Connection[Any]) -> None:
-        connection.execute("BEGIN")
+        connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
 
     def alive(self, connection: psycopg.Connection[Any]) -> bool:
         connection.execute("SELECT 1")

@@ -51,7 +51,9 @@ FROM events d WHERE d.experiment = ? AND d.number > ? AND d.kind = 1 ORDER BY d.
 ADD_KEY = """
 INSERT INTO keys (id, name, role, digest, created, revoked) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING
 """
-POSITION = "UPDATE experiments SET position = ?, status = ?, rounds = ? WHERE key = ?"
+POSITION = """
+UPDATE experiments SET position = ?, status = ?, rounds = ? WHERE key = ? AND position = ? RETURNING key
+"""
 
 
 def event_of(row: Sequence[Any]) -> Event:
@@ -82,6 +84,12 @@ class SqlTurn(Turn):
                 found.append((id, Known(round, arm, propensity, at, None, 0, False)))
             after = number
         return Due(found, after, len(rows) == LOOKED_AT, None)
+
+    def _move(self, key: int, events: Sequence[Event], status: Status, rounds: int) -> None:
+        """The experiment is after these events now; they must go on from where it was."""
+        first, last = events[0].number, events[-1].number
+        if last - first + 1 != len(events) or not self._run(POSITION, (last, int(status), rounds, key, first - 1)):
+            raise LedgerError(f"events {first} to {last} do not go on from the last one of experiment {key}")
 
     def keep(self, key: int, position: int, state: bytes) -> None:
         self._run("INSERT INTO snapshots (experiment, position, state) VALUES (?, ?, ?)", (key, position, state))
@@ -132,6 +140,8 @@ class SqlLedger(Ledger):
 
     errors: tuple[type[Exception], ...]
     """What the database's own errors are called."""
+    waited_for_others: tuple[type[Exception], ...]
+    """Those of them that mean that somebody else writes, for too long."""
 
     def _take(self, begin: bool) -> Any:
         """A connection that works, of the pool or a new one, within a transaction if need be."""
@@ -151,6 +161,8 @@ class SqlLedger(Ledger):
                 elif not self.alive(connection):
                     continue
                 return connection
+            except self.waited_for_others:
+                raise
             except self.errors:
                 continue  # it was lost while nobody used it; of a new one we would know why
 
@@ -259,6 +271,8 @@ class SqlLedger(Ledger):
         return [record_of(row) for row in self._read(f"{RECORD} ORDER BY key")]
 
     def find(self, name: str) -> Record | None:
+        if "\0" in name:
+            return None  # PostgreSQL would not even look
         rows = self._read(f"{RECORD} WHERE name = ?", (name,))
         return record_of(rows[0]) if rows else None
 

@@ -16,7 +16,7 @@ import msgspec
 
 from belated.ledger.contract import Opened
 from belated.ledger.events import Event, Status
-from belated.ledger.sql import COLUMNS, KNOWN, POSITION, TAIL, WIDTH, SqlLedger, SqlTurn, event_of, known_of
+from belated.ledger.sql import COLUMNS, KNOWN, TAIL, WIDTH, SqlLedger, SqlTurn, event_of, known_of
 
 PATIENCE_MS = 10_000
 """How long to wait for another process that writes."""
@@ -51,7 +51,7 @@ class SqliteTurn(SqlTurn):
             rows = chain.from_iterable((key, *event) for event in events[at : at + count])
             self._run(_INSERTS[count], tuple(rows))
             at += count
-        self._run(POSITION, (events[-1].number, int(status), rounds, key))
+        self._move(key, events, status, rounds)
 
 
 class SqliteLedger(SqlLedger):
@@ -61,6 +61,7 @@ class SqliteLedger(SqlLedger):
     words: ClassVar[dict[str, str]] = {"clustered": "WITHOUT ROWID", "bytes": "BLOB"}
     turns = SqliteTurn
     errors = (apsw.Error,)
+    waited_for_others = (apsw.BusyError,)
 
     def __init__(self, path: str, vfs: str | None = None) -> None:
         super().__init__(f"sqlite:///{path}")
@@ -71,7 +72,8 @@ class SqliteLedger(SqlLedger):
         connection = apsw.Connection(self._path, vfs=self._vfs, statementcachesize=200)
         try:
             connection.set_busy_timeout(PATIENCE_MS)
-            connection.execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL")
+            _write_ahead(connection)
+            connection.execute("PRAGMA synchronous = FULL")
         except BaseException:
             connection.close(True)
             raise
@@ -92,3 +94,16 @@ class SqliteLedger(SqlLedger):
                 connection.execute("ROLLBACK")
         with suppress(apsw.Error):  # nothing that was committed depends on it
             connection.close(True)
+
+
+def _write_ahead(connection: apsw.Connection) -> None:
+    """Switch the log on. Where another process does so at the same moment, SQLite does not wait by itself."""
+    give_up = time.monotonic() + PATIENCE_MS / 1000
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except apsw.BusyError:
+            if time.monotonic() > give_up:
+                raise
+            time.sleep(0.01)

@@ -3,9 +3,9 @@
 from typing import NamedTuple
 
 from belated.errors import BelatedError
-from belated.ledger.contract import Ledger
-from belated.ledger.events import Kind, Record
-from belated.ledger.fold import Fold
+from belated.ledger.contract import Ledger, LedgerError
+from belated.ledger.events import Event, Kind, Record, Status
+from belated.ledger.fold import STATUS_AFTER, Fold
 
 
 class Verdict(NamedTuple):
@@ -29,35 +29,89 @@ def verify(ledger: Ledger, record: Record, live: tuple[int, str] | None = None) 
 
     live is the state of a worker to compare with as well: (after which event, its digest).
     """
-    fold = Fold(record.settings)
-    kept = dict(ledger.snapshots(record.key))
-    faults: list[str] = []
-    compared = 0
-    latest = 0
+    replay = _Replay(ledger, record, live)
     try:
         for events in ledger.all_events(record.key):
             for event in events:
-                if event.at < latest:
-                    faults.append(f"event {event.number} is dated before event {event.number - 1}")
-                latest = event.at
-                apart = fold.apart
-                fold.apply(event)
-                if fold.apart > apart and not apart:
-                    faults.append(f"event {event.number} has propensity {event.propensity!r}, off by {fold.apart:.3g}")
-                if event.kind == Kind.DECISION and fold.drawn() != event.arm:
-                    faults.append(f"event {event.number} has arm {event.arm}, where {fold.drawn()} is drawn")
-                if live and live[0] == event.number:
-                    compared += 1
-                    if fold.digest() != live[1]:
-                        faults.append(f"the live state after event {event.number} is not what its events make")
-                if event.number in kept:
-                    compared += 1
-                    if fold.to_bytes() != kept[event.number]:
-                        faults.append(f"the snapshot at event {event.number} is not the state after that event")
+                replay.take(event)
+    except LedgerError as error:
+        replay.faults.append(str(error))
     except BelatedError as error:
-        faults.append(str(error))
+        replay.faults.append(f"event {replay.fold.position + 1}: {error}")
     except (LookupError, ValueError, TypeError) as error:
-        faults.append(f"event {fold.position + 1} makes no sense: {error}")
-    if fold.position < record.events and not faults:
-        faults.append(f"there are {fold.position} events where {record.events} are counted")
-    return Verdict(record.settings.name, fold.position, fold.bandit.rounds, compared, fold.apart, fold.digest(), faults)
+        replay.faults.append(f"event {replay.fold.position + 1} makes no sense: {error}")
+    else:
+        replay.end()
+    fold = replay.fold
+    return Verdict(
+        record.settings.name,
+        fold.position,
+        fold.bandit.rounds,
+        replay.compared,
+        fold.apart,
+        fold.digest(),
+        replay.faults,
+    )
+
+
+class _Replay:
+    """An experiment being read, and what was found."""
+
+    def __init__(self, ledger: Ledger, record: Record, live: tuple[int, str] | None) -> None:
+        self.fold = Fold(record.settings)
+        self.faults: list[str] = []
+        self.compared = 0
+        self._record = record
+        self._live = live
+        self._kept = dict(ledger.snapshots(record.key))
+        self._at = 0
+        self._status = {0: Status.ACTIVE}
+        self._open: dict[int, Event] = {}  # decisions whose outcome may still come
+
+    def take(self, event: Event) -> None:
+        """Apply an event and compare."""
+        number, fold = event.number, self.fold
+        if event.at < self._at:
+            self.faults.append(f"event {number} is dated before event {number - 1}")
+        self._at = event.at
+        exact = not fold.apart
+        fold.apply(event)
+        if exact and fold.apart:
+            self.faults.append(f"event {number} has propensity {event.propensity!r}, off by {fold.apart:.3g}")
+        if event.kind == Kind.DECISION:
+            if fold.drawn() != event.arm:
+                self.faults.append(f"event {number} has arm {event.arm}, where {fold.drawn()} is drawn")
+            self._open[event.round] = event
+        elif event.kind in (Kind.OUTCOME, Kind.DEFAULT):
+            decision = self._open.pop(event.round) if event.kind == Kind.OUTCOME else self._open[event.round]
+            about = (decision.id, decision.arm, event.at - decision.at)
+            if about != (event.id, event.arm, event.waited):
+                self.faults.append(f"event {number} does not fit the decision of round {event.round}")
+        else:
+            self._status = {number: STATUS_AFTER[Kind(event.kind)]}
+        if self._live and self._live[0] == number:
+            self.compared += 1
+            if fold.digest() != self._live[1]:
+                self.faults.append(f"the live state after event {number} is not what its events make")
+        if number in self._kept:
+            self.compared += 1
+            if fold.to_bytes() != self._kept[number]:
+                self.faults.append(f"the snapshot at event {number} is not the state after that event")
+
+    def end(self) -> None:
+        """Compare what is said about the whole."""
+        last, record = self.fold.position, self._record
+        if last < record.events:
+            self.faults.append(f"there are {last} events where {record.events} are counted")
+        elif last == record.events and self.fold.bandit.rounds != record.rounds:
+            self.faults.append(f"there are {self.fold.bandit.rounds} rounds where {record.rounds} are counted")
+        changed, status = next(iter(self._status.items()))
+        if changed <= record.events == last and status != record.status:
+            self.faults.append(f"the experiment is {record.status.name.lower()}, its events say {status.name.lower()}")
+        if self._live and self._live[0] > last:
+            self.faults.append(f"there is a live state after event {self._live[0]}, but no such event")
+        self.faults += [
+            f"there is a snapshot after event {position}, but no such event"
+            for position in self._kept
+            if position > last
+        ]

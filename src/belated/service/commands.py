@@ -4,7 +4,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 
 from belated.client import Client
@@ -15,6 +15,7 @@ from belated.ledger.keys import ROLES, ensure_admin, new_key
 from belated.ledger.verify import verify as replay
 
 Say = Callable[[str], None]
+MOST_FAULTS = 20
 
 
 def serve(options: argparse.Namespace, say: Say) -> int:
@@ -66,6 +67,9 @@ def _revoke(ledger: Ledger, id: str, say: Say) -> None:
 
 def ledger(options: argparse.Namespace, say: Say) -> int:
     """`belated ledger verify | export`."""
+    path = options.store.removeprefix("sqlite:///")
+    if path != options.store and not Path(path).exists():
+        raise ValueError(f"there is no ledger at {path}")
     with closing(open_ledger(options.store)) as opened:
         if options.action == "verify":
             return _verify(opened, options, say)
@@ -87,30 +91,28 @@ def ledger(options: argparse.Namespace, say: Say) -> int:
 
 def _verify(opened: Ledger, options: argparse.Namespace, say: Say) -> int:
     names = options.experiments or [record.settings.name for record in opened.experiments()]
-    client = Client(options.url) if options.url else None
-    broken = 0
-    for name in names:
-        live = None
-        if client:
-            state = client.experiment(name, digest=True)
-            live = (state.events, str(state.digest))
-        record: Record | None = opened.find(name)
-        if record is None:
-            raise _unknown(opened, name)
-        verdict = replay(opened, record, live)
-        exact = "bit for bit" if verdict.apart == 0 else f"propensities off by up to {verdict.apart:.3g}"
-        say(
-            f"{name}: {verdict.events:,} events, {verdict.rounds:,} rounds, {verdict.compared:,} states compared: "
-            + ("FAULTY" if verdict.faults else f"replayed {exact}")
-        )
-        for fault in verdict.faults[:20]:
-            say(f"  {fault}")
-        broken += bool(verdict.faults)
     if not names:
         say("no experiments")
-    if client:
-        client.close()
+    with Client(options.url) if options.url else nullcontext() as client:
+        broken = sum(_is_broken(opened, name, client, say) for name in names)
     return 1 if broken else 0
+
+
+def _is_broken(opened: Ledger, name: str, client: Client | None, say: Say) -> bool:
+    live = None
+    if client:
+        state = client.experiment(name, digest=True)
+        live = (state.events, str(state.digest))
+    record: Record | None = opened.find(name)
+    if record is None:
+        raise _unknown(opened, name)
+    verdict = replay(opened, record, live)
+    exact = "bit for bit" if verdict.apart == 0 else f"propensities off by up to {verdict.apart:.3g}"
+    counted = f"{verdict.events:,} events, {verdict.rounds:,} rounds, {verdict.compared:,} states compared"
+    say(f"{name}: {counted}: " + ("FAULTY" if verdict.faults else f"replayed {exact}"))
+    for fault in verdict.faults[:MOST_FAULTS]:
+        say(f"  {fault}")
+    return bool(verdict.faults)
 
 
 def _unknown(opened: Ledger, name: str) -> ValueError:

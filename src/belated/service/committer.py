@@ -60,6 +60,7 @@ class Committer:
             entries = self._waiting[command.name] = deque()
         entries.append(_Entry(command, size, finish, future))
         self._queued += size
+        self._row.set("queue", self._queued)
         if self._free and not self._scheduled:
             self._scheduled = True
             self._loop.call_soon(self._go)
@@ -78,13 +79,14 @@ class Committer:
         size = 0
         for name in [name for name in self._waiting if name not in self._busy]:
             entries = self._waiting.pop(name)
+            before = len(batch)
             while entries and (not batch or size + entries[0].size <= self._limits.commit):
                 entry = entries.popleft()
                 batch.append(entry)
                 size += entry.size
             if entries:
                 self._waiting[name] = entries  # behind the others
-            if batch:
+            if len(batch) > before:
                 self._busy.add(name)
             if not self._together or size >= self._limits.commit:
                 break

@@ -19,6 +19,7 @@ from belated.service.problems import Refusal
 from belated.service.views import granted
 from belated.wire import MOST_SEED, Deadline, Experiments, Health, NewExperiment
 
+MOST_SAID = 500
 BEAT_SECONDS = 15.0
 """A live view hears something at least this often."""
 LOOK_SECONDS = 0.5
@@ -91,14 +92,21 @@ def _settings(body: NewExperiment) -> Settings:
         needs = learners.tune(body.learner, **body.parameters).learner.needs
         Bandit(arms, body.learner, seed=seed, **body.parameters)
     except (ValueError, TypeError) as error:
-        message = str(error)
-        raise Refusal("invalid", message, "arms" if message.startswith(("arm", "there are")) else "learner") from None
+        raise Refusal("invalid", str(error)[:MOST_SAID], _field_of(str(error), body)) from None
     if "delay" in needs:
         message = (
             f"learner {body.learner!r} must know the delay of each decision when it is made, which nobody does here"
         )
         raise Refusal("invalid", message, "learner")
     return settings
+
+
+def _field_of(message: str, body: NewExperiment) -> str:
+    """Which field a bandit's error is about."""
+    if message.startswith(("arm", "there are")):
+        return "arms"
+    named = [name for name in body.parameters if message.startswith((f"{name} is", f"unknown {name}"))]
+    return "parameters" if named or message.startswith("unknown parameter") else "learner"
 
 
 async def list_experiments(call: Call) -> Reply:
@@ -142,6 +150,8 @@ async def ledger(call: Call) -> Reply:
     async def parts() -> AsyncGenerator[bytes, None]:
         yield first
         while part := await service.read(next, iterator, b""):
+            if service.stopping.is_set():
+                raise LedgerUnavailable("the worker is stopping")
             yield part
 
     name = f'attachment; filename="{record.settings.name}.{chosen}"'

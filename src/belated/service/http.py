@@ -110,7 +110,7 @@ class PathApp:
             body = None
             if operation.body is not None:
                 raw = await _body(receive, length, service.limits.body)
-                body = _decoded(self._decoders[operation.method], raw if raw or operation.body_required else b"{}")
+                body = _decoded(self._decoders[operation.method], operation, raw)
             query = _query(operation, scope["query_string"]) if operation.query else {}
             call = Call(service, scope["path_params"].get("name", ""), query, body, receive)
             reply = await operation.handler(call)
@@ -156,25 +156,27 @@ def refused(refusal: Refusal) -> Reply:
 async def _body(receive: Receive, length: bytes | None, most: int) -> bytes:
     if length is not None and (not length.isdigit() or int(length) > most):
         raise _too_large(most)
-    message = await receive()
-    body: bytes = message.get("body", b"")
-    while message.get("more_body"):
+    body = b""
+    while True:
         message = await receive()
         body += message.get("body", b"")
         if len(body) > most:
             raise _too_large(most)
-    return body
+        if not message.get("more_body"):
+            return body
 
 
 def _too_large(most: int) -> Refusal:
     return Refusal("too_large", f"the body has more than {most:,} bytes", connection="close")
 
 
-def _decoded(decoder: Any, raw: bytes) -> Any:
+def _decoded(decoder: Any, operation: Operation, raw: bytes) -> Any:
+    if not raw and not operation.body_required:
+        raw = b"{}"
     try:
         return decoder.decode(raw)
     except msgspec.ValidationError as error:
-        raise invalid(raw, error) from None
+        raise invalid(raw, error, operation.body) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Refusal("bad_json", f"the body is not JSON: {error}") from None
 

@@ -72,6 +72,7 @@ def page(document: dict[str, Any]) -> str:
     types = [_type(name, schema) for name, schema in sorted(document["components"]["schemas"].items())]
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<link rel="icon" href="data:,">
 <title>{escape(info["title"])} {escape(info["version"])}</title><style>{_STYLE}</style></head><body>
 <h1>{escape(info["title"])} <span class="soft">{escape(info["version"])}</span></h1>
 <p>{escape(info["description"])}</p>

@@ -1,11 +1,11 @@
 """Errors as the service answers them: a status, and one small JSON form."""
 
 import re
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
-from belated.wire import Problem, shown
+from belated.wire import Deadline, Problem, shown
 
 CODES = {
     "bad_json": (400, "the body is not JSON"),
@@ -49,44 +49,55 @@ class Refusal(Exception):
             self.headers[b"www-authenticate"] = b"Bearer"
 
 
-_PATH = re.compile(r" - at `(key in )?\$(?P<path>.*)`$")
+_PATH = re.compile(r" - at `(key in )?\$(?P<path>.*)`$", re.DOTALL)
 _STEP = re.compile(r"\[(?P<index>\d+|\.\.\.)\]|\.?(?P<name>[^.\[\]]+)")
+_ABSENT = object()
+_LONGEST = 500
+_ALLOWED = {"missing": '"wait", or an object with deadline (seconds) and loss'}
+"""What cannot be said from the type alone."""
 
 
-def invalid(body: bytes, error: msgspec.ValidationError) -> Refusal:
+def invalid(body: bytes, error: msgspec.ValidationError, kind: Any = None) -> Refusal:
     """What a body that does not fit its type is answered: where, what stands there, what is needed."""
     text = str(error)
     found = _PATH.search(text)
     path = found["path"] if found else ""
     wanted = text[: found.start()] if found else text
     field = path.lstrip(".")
-    value = _value_at(body, path)
     said = wanted[0].lower() + wanted[1:]
-    if (
-        value is _ABSENT
-        or "missing required" in wanted
-        or "unknown field" in wanted
-        or not wanted.startswith("Expected")
-    ):
-        message = f"{field}: {said}" if field else said
-    else:
+    unknown = re.search(r"unknown field `(.*)`", wanted, re.DOTALL)
+    value = _value_at(body, path)
+    if unknown:
+        allowed = Deadline.__struct_fields__ if field.endswith("missing") else _fields(kind)
+        message = f"unknown field {shown(unknown[1])}; allowed is {', '.join(allowed)}"
+        field = f"{field}.{unknown[1]}" if field else unknown[1]
+    elif field in _ALLOWED and value is not _ABSENT:
+        message = f"{field} is {shown(value)}; {_ALLOWED[field]} is needed"
+    elif value is not _ABSENT and wanted.startswith("Expected"):
         message = f"{field or 'the body'} is {shown(value)}; {said}"
+    else:
+        message = f"{field}: {said}" if field else said
     if not field:
         named = re.search(r"field `(\w+)`", wanted)
         field = named[1] if named else ""
-    return Refusal("invalid", message, field or None)
+    return Refusal("invalid", message[:_LONGEST], field[:_LONGEST] or None)
 
 
-_ABSENT = object()
+def _fields(kind: Any) -> tuple[str, ...]:
+    """The fields of the one object that a body is, or is a list of."""
+    for part in (kind, *get_args(kind)):
+        if isinstance(part, type) and issubclass(part, msgspec.Struct):
+            return part.__struct_fields__
+    return ()
 
 
 def _value_at(body: bytes, path: str) -> Any:
-    value = msgspec.json.decode(body)
-    for step in _STEP.finditer(path):
-        try:
+    try:
+        value = msgspec.json.decode(body)
+        for step in _STEP.finditer(path):
             if step["index"] == "...":
                 return _ABSENT
             value = value[int(step["index"])] if step["index"] is not None else value[step["name"]]
-        except (LookupError, TypeError):
-            return _ABSENT
+    except (LookupError, TypeError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return _ABSENT
     return value

@@ -21,8 +21,13 @@ from belated.service.limits import Limits
 logger = logging.getLogger("belated.service")
 
 GRACE_SECONDS = 30
+STUCK_SECONDS = 2
+"""When told to stop, how long to wait for a reader that takes nothing."""
 KEEP_ALIVE_SECONDS = 75
 MOST_WORKERS = 64
+SOON_SECONDS = 15
+MOST_PAUSE_SECONDS = 10
+"""A worker that ends soon after its start is started again after a second, then two, at most so many."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +93,7 @@ def work(plan: Plan, listening: socket.socket, board: Any, worker: int) -> int:
 
 
 class _Server(uvicorn.Server):
-    """A server that tells live views to end when it is told to stop: it would wait for them."""
+    """A server that does not wait for live views, nor for readers that take nothing, when it is told to stop."""
 
     def __init__(self, stopping: asyncio.Event, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -96,7 +101,14 @@ class _Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._stopping.set()
+        asyncio.get_running_loop().call_later(STUCK_SECONDS, self._drop_stuck)
         await super().shutdown(sockets)
+
+    def _drop_stuck(self) -> None:
+        for connection in list(self.server_state.connections):
+            transport = getattr(connection, "transport", None)
+            if transport is not None and transport.get_write_buffer_size() > 0:
+                transport.abort()
 
 
 def _worker_process(plan: Plan, listening: socket.socket, board: Any, worker: int) -> None:
@@ -127,15 +139,15 @@ def _supervise(plan: Plan, listening: socket.socket) -> int:
 
     processes = [start(worker) for worker in range(plan.workers)]
     begun = [time.monotonic()] * plan.workers
-    failures = 0
+    failures = [0] * plan.workers
     while not stop:
         time.sleep(0.1)
         for worker, process in enumerate(processes):
-            if process.is_alive() or stop:
+            since = time.monotonic() - begun[worker]
+            if process.is_alive() or since < min(failures[worker], MOST_PAUSE_SECONDS):
                 continue
-            failures = failures + 1 if time.monotonic() - begun[worker] < 5 else 0
+            failures[worker] = failures[worker] + 1 if since < SOON_SECONDS else 0
             logger.warning("worker %d ended with status %s; starting another", worker, process.exitcode)
-            time.sleep(min(failures, 10))
             processes[worker], begun[worker] = start(worker), time.monotonic()
     for process in processes:
         if process.pid and process.is_alive():

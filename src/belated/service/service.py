@@ -89,7 +89,9 @@ class Service:
 
     async def _list_deadlines(self) -> None:
         records = await self.read(self.ledger.experiments)
-        self._deadlines = [each.settings.name for each in records if isinstance(each.settings.missing, Deadline)]
+        for each in records:
+            if isinstance(each.settings.missing, Deadline):
+                self.has_deadline(each.settings.name)
 
     async def _settle(self) -> None:
         now = time.time() * SECOND
@@ -97,7 +99,7 @@ class Service:
         await asyncio.gather(*(self.run(Settle(name), 0, _nothing) for name in due))
 
     def has_deadline(self, name: str) -> None:
-        """An experiment with a deadline was created."""
+        """There is an experiment with a deadline."""
         if name not in self._deadlines:
             self._deadlines.append(name)
 
