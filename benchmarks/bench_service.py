@@ -19,6 +19,7 @@ from belated.client import Client
 from belated.ledger import open_ledger
 from belated.ledger.book import Book, Decide, Observe
 from belated.ledger.events import Settings
+from belated.ledger.keys import ensure_admin
 from belated.wire import MOST_AT_ONCE
 from postgres import Postgres
 from serving import free_port
@@ -61,6 +62,8 @@ def running(arguments: list[str], port: int) -> Iterator[int]:
 def service(store: str, workers: int = 1, *, group: bool = True) -> Iterator[tuple[int, int]]:
     """`belated serve` with experiments `one` and `two`: its port and its process id."""
     port = free_port()
+    with contextlib.closing(open_ledger(store)) as ledger:
+        ensure_admin(ledger, KEY)
     serve = ["-m", "belated.cli", "serve", "--store", store, "--port", str(port), "--workers", str(workers)]
     with running(serve if group else ["-c", ONE_BY_ONE, store, str(port)], port) as pid:
         with Client(f"http://127.0.0.1:{port}", KEY) as client:

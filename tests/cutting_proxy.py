@@ -12,9 +12,9 @@ from urllib.parse import urlsplit, urlunsplit
 How = Literal["before", "farewell", "after", "reply", "late", "committed"]
 """When the way is cut.
 
-before: the message does not arrive. farewell: the same, but what the server says to that arrives. after: it arrives, and
-then the end. reply: it arrives and is answered, the answer is lost. late: the client sees the end before the message
-arrives. committed: not by number, but at the server's word that a transaction was committed, which is lost.
+before: the message does not arrive. farewell: the same, but what the server says to that arrives. after: it arrives,
+and then the end. reply: it arrives and is answered, the answer is lost. late: the client sees the end before the
+message arrives. committed: not by number, but at the server's word that a transaction was committed, which is lost.
 """
 SILENCE_SECONDS = 0.03
 """How long to wait for an answer that may not come."""

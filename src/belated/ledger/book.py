@@ -118,9 +118,9 @@ class Book:
                                 answers[k] = Refused("unknown_experiment", f"there is no experiment {name!r}", "name")
                         if page is None or self._take(turn, page, commands, waiting[name], answers, written):
                             done.append(name)
-            except Uncertain:
+            except Uncertain as error:
                 self._forget(waiting)
-                self._find_out(written)
+                self._find_out(written, error)
             except BaseException:
                 self._forget(waiting)
                 raise
@@ -141,12 +141,18 @@ class Book:
             page = self._pages[name] = _Page(record, load(self.ledger, record))
         return page
 
-    def _find_out(self, written: list[tuple[str, Event]]) -> None:
-        """Whether a turn was committed whose end nobody saw: return if so, raise if not."""
+    def _find_out(self, written: list[tuple[str, Event]], cause: Uncertain) -> None:
+        """Whether a turn was committed whose end nobody saw: return if so, raise if not.
+
+        What is refused must stay away: a commit that SQLite wrote but could not sync would come back after a crash,
+        unless another one has been written over it.
+        """
         give_up = time.monotonic() + RESOLVE_SECONDS
         while written:
             try:
                 recorded = self._is_recorded(*written[0])
+                if not recorded:
+                    self.ledger.probe()
             except LedgerUnavailable as error:
                 if time.monotonic() > give_up:
                     raise Uncertain(
@@ -156,7 +162,7 @@ class Book:
                 continue
             if recorded:
                 return
-            raise LedgerUnavailable("the ledger was lost before a commit; nothing was recorded")
+            raise LedgerUnavailable(f"{cause}; nothing was recorded")
 
     def _is_recorded(self, name: str, event: Event) -> bool:
         """Whether an event is in the ledger. Taking the experiment's next turn waits until the lost one is over."""

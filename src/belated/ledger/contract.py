@@ -143,7 +143,7 @@ class Ledger(ABC):
 
     @abstractmethod
     def probe(self) -> None:
-        """Commit something that changes nothing, to see whether the ledger can be written."""
+        """Write and commit something that changes nothing, to see whether the ledger can be written."""
 
     @abstractmethod
     def close(self) -> None:

@@ -20,9 +20,12 @@ from belated.ledger.sql import COLUMNS, KNOWN, TAIL, SqlLedger, SqlTurn, event_o
 CONNECT_SECONDS = 5
 LOCK_SECONDS = 10
 """How long to wait for another worker's turn."""
+ABANDONED_SECONDS = 30
+"""How long the turn of a worker that is heard of no more may hold up the others."""
 _SETTINGS = {
     "lock_timeout": LOCK_SECONDS * 1000,
     "synchronous_commit": "on",
+    "idle_in_transaction_session_timeout": ABANDONED_SECONDS * 1000,
     # every statement here goes by an index, whatever the statistics of a young table suggest
     "plan_cache_mode": "force_generic_plan",
     "jit": "off",
@@ -68,10 +71,15 @@ class PostgresTurn(SqlTurn):
 
     def append(self, key: int, events: Sequence[Event], status: Status, rounds: int) -> None:
         connection: psycopg.Connection[Any] = self._connection
-        with connection.cursor() as cursor, cursor.copy(_APPEND) as copy:
-            copy.set_types(_TYPES)
-            for event in events:
-                copy.write_row((key, *event))
+        try:
+            with connection.cursor() as cursor, cursor.copy(_APPEND) as copy:
+                copy.set_types(_TYPES)
+                for event in events:
+                    copy.write_row((key, *event))
+        except ValueError as error:
+            if not connection.broken:
+                raise
+            raise psycopg.OperationalError("the connection was lost in the middle of a copy") from error
         self._move(key, events, status, rounds)
 
 
@@ -116,6 +124,14 @@ class PostgresLedger(SqlLedger):
     def alive(self, connection: psycopg.Connection[Any]) -> bool:
         connection.execute("SELECT 1")
         return True
+
+    def probe(self) -> None:
+        self._write("UPDATE migrations SET applied = applied WHERE number = 1")
+
+    def surely_failed(self, error: Exception) -> bool:
+        """The server said no, rather than nothing; in the middle of its own end (57…) it may not know."""
+        state = getattr(error, "sqlstate", None)
+        return state is not None and not state.startswith(("57", "08"))
 
     def lock_all(self, connection: psycopg.Connection[Any]) -> None:
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK_NUMBER,))

@@ -130,6 +130,10 @@ class SqlLedger(Ledger):
         """Whether a connection of the pool still works, where it may be lost unseen."""
         return True
 
+    def surely_failed(self, error: Exception) -> bool:
+        """Whether an error during a commit leaves no doubt that nothing was committed."""
+        return False
+
     @abstractmethod
     def shut(self, connection: Any) -> None:
         """Close a connection, whatever state it is in."""
@@ -205,6 +209,8 @@ class SqlLedger(Ledger):
             try:
                 self.run(connection, "COMMIT")
             except self.errors as error:
+                if self.surely_failed(error):
+                    raise
                 raise Uncertain(f"the ledger {self.store} was lost during a commit: {self.said(error)}") from error
 
     @contextmanager
@@ -292,9 +298,6 @@ class SqlLedger(Ledger):
 
     def revoke_key(self, id: str, at: int) -> bool:
         return bool(self._write("UPDATE keys SET revoked = ? WHERE id = ? AND revoked IS NULL RETURNING id", (at, id)))
-
-    def probe(self) -> None:
-        self._write("UPDATE migrations SET applied = applied WHERE number = 1")
 
     def close(self) -> None:
         with self._lock:

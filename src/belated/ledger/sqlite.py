@@ -85,6 +85,13 @@ class SqliteLedger(SqlLedger):
     def begin(self, connection: apsw.Connection) -> None:
         connection.execute("BEGIN IMMEDIATE")
 
+    def probe(self) -> None:
+        self._write("PRAGMA user_version = 0")  # written in any case; a row is not, if it stays the same
+
+    def surely_failed(self, error: Exception) -> bool:
+        """The frame that makes a commit is the last one written."""
+        return isinstance(error, apsw.FullError) or getattr(error, "extendedresult", 0) == apsw.SQLITE_IOERR_WRITE
+
     def lock_all(self, connection: apsw.Connection) -> None:
         """A transaction has the file to itself."""
 

@@ -104,6 +104,7 @@ class Committer:
             results = [error] * len(batch)
         except Exception:  # one of them is more than we can do: find out which, for the others' sake
             results = [self._alone(entry) for entry in batch]
+            failing = next((str(result) for result in results if isinstance(result, LedgerUnavailable)), None)
         seconds = time.perf_counter() - begun
         try:
             self._loop.call_soon_threadsafe(self._done, batch, results, seconds, failing)
@@ -123,9 +124,6 @@ class Committer:
     def _done(self, batch: list[_Entry], results: list[Any], seconds: float, failing: str | None) -> None:
         if failing and failing != self.failing:
             logger.error("%s", failing)
-        if self.failing and not failing:
-            logger.warning("the ledger works again")
-        self.failing = failing
         self._free += 1
         size = 0
         for entry, result in zip(batch, results, strict=True):
@@ -139,8 +137,12 @@ class Committer:
                 entry.future.set_result(result)
         self._queued -= size
         if failing:
+            self.failing = failing
             self._row.add("failed_commits")
-        elif size:
+        elif size:  # something may have been written
+            if self.failing:
+                logger.warning("the ledger works again")
+            self.failing = None
             self._row.committed(size, seconds)
         self._go()
 

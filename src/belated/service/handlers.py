@@ -19,6 +19,8 @@ from belated.service.problems import Refusal
 from belated.service.views import granted
 from belated.wire import MOST_SEED, Deadline, Experiments, Health, NewExperiment
 
+READY_SECONDS = 5.0
+"""How long /readyz waits for the ledger."""
 MOST_SAID = 500
 BEAT_SECONDS = 15.0
 """A live view hears something at least this often."""
@@ -216,12 +218,14 @@ async def ready(call: Call) -> Reply:
     reason = service.committer.failing
     try:
         if reason:
-            await service.read(service.ledger.probe)
+            await asyncio.wait_for(service.read(service.ledger.probe), READY_SECONDS)
             service.committer.failing = reason = None
         else:
-            await service.read(service.ledger.find, "")
+            await asyncio.wait_for(service.read(service.ledger.find, ""), READY_SECONDS)
     except LedgerUnavailable as error:
         reason = str(error)
+    except TimeoutError:
+        reason = f"the ledger {service.ledger.store} does not answer"
     if service.stopping.is_set():
         reason = "this worker is stopping"
     if reason:
