@@ -29,7 +29,9 @@ _INSERTS = {
     for k in range(MOST_ROWS.bit_length())
 }
 _KNOWN = f"""
-SELECT {KNOWN} FROM events d WHERE d.experiment = ? AND d.kind = 1 AND d.id IN (SELECT value FROM json_each(?))
+SELECT {KNOWN} FROM json_each(?) AS wanted
+CROSS JOIN events AS d INDEXED BY decisions_by_id
+ON d.experiment = ? AND d.kind = 1 AND d.id = wanted.value
 """
 
 
@@ -41,7 +43,7 @@ class SqliteTurn(SqlTurn):
             "SELECT status, position, snapshot FROM experiments WHERE key = ?", (key,)
         )
         tail = [event_of(row) for row in self._run(TAIL, (key, position))] if last > position else []
-        known = known_of(self._run(_KNOWN, (key, msgspec.json.encode(ids).decode()))) if ids else {}
+        known = known_of(self._run(_KNOWN, (msgspec.json.encode(ids).decode(), key))) if ids else {}
         return Opened(Status(status), tail, known, time.time_ns() // 1000, snapshot)
 
     def append(self, key: int, events: Sequence[Event], status: Status, rounds: int) -> None:
