@@ -17,7 +17,9 @@ from belated.ledger.fold import Fold
 from belated.wire import Deadline, Decision, OutcomeReceipt
 
 SNAPSHOT_EVERY = 20_000
-"""Events from one snapshot to the next."""
+"""Events from one snapshot to the next, at least."""
+BYTES_AN_EVENT = 100
+"""A snapshot waits until there are so many of its bytes for each event: writing it costs less than the events did."""
 RESOLVE_SECONDS = 5.0
 """How long to find out whether a commit went through, when the ledger was lost in the middle of it."""
 
@@ -88,6 +90,8 @@ class _Page:
         self.fold = fold
         self.looked_at = fold.last_default
         """The number of an event up to which every decision has an outcome: at least the round of the last default."""
+        self.snapshot_bytes = 0
+        """Of the last one that this worker kept."""
         self.wake = 0
         """No deadline passes before this time."""
 
@@ -215,9 +219,11 @@ class Book:
         if events:
             written.append((record.settings.name, events[0]))
             turn.append(record.key, events, status, fold.bandit.rounds)
-        due = fold.position - opened.snapshot >= self._snapshot_every or (snapshot and fold.position > opened.snapshot)
-        if due:
-            turn.keep(record.key, fold.position, fold.to_bytes())
+        since = fold.position - opened.snapshot
+        if since >= max(self._snapshot_every, page.snapshot_bytes // BYTES_AN_EVENT) or (snapshot and since):
+            state = fold.to_bytes()
+            turn.keep(record.key, fold.position, state)
+            page.snapshot_bytes = len(state)
         return settled
 
     def _settle(self, turn: Turn, page: _Page, opened: Opened, now: int, events: list[Event]) -> bool:
