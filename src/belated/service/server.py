@@ -41,11 +41,16 @@ class Plan:
     limits: Limits = field(default_factory=Limits)
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """A socket that clients can connect to; connections wait in it until a worker takes them."""
+def listen(host: str, port: int, shared: bool = False) -> socket.socket:
+    """A socket that clients can connect to; connections wait in it until a worker takes them.
+
+    Sockets that share a port get an even part of the connections each.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if shared:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     try:
         listening.bind((host, port))
     except OSError as error:
@@ -58,13 +63,16 @@ def listen(host: str, port: int) -> socket.socket:
 
 def serve(plan: Plan) -> int:
     """Serve until told to stop by SIGTERM or SIGINT: the exit status."""
-    listening = listen(plan.host, plan.port)
+    listening = listen(plan.host, plan.port)  # refused where somebody else listens
     host, port = listening.getsockname()[:2]
     where = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     print(f"belated serves {where}  (description: {where}/docs)", file=sys.stderr, flush=True)
     if plan.workers == 1:
         return work(plan, listening, new_board(1), 0)
-    return _supervise(plan, listening)
+    if sys.platform != "linux":  # elsewhere shared ports do not share connections
+        return _supervise(plan, [listening] * plan.workers)
+    listening.close()
+    return _supervise(plan, [listen(host, port, shared=True) for _ in range(plan.workers)])
 
 
 def work(plan: Plan, listening: socket.socket, board: Any, worker: int) -> int:
@@ -116,8 +124,8 @@ def _worker_process(plan: Plan, listening: socket.socket, board: Any, worker: in
     sys.exit(work(plan, listening, board, worker))
 
 
-def _supervise(plan: Plan, listening: socket.socket) -> int:
-    """Keep the workers alive: one that dies is replaced."""
+def _supervise(plan: Plan, listening: list[socket.socket]) -> int:
+    """Keep the workers alive: one that dies is replaced, and takes the connections that wait in its socket."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     context = multiprocessing.get_context("spawn")
     board = new_board(plan.workers)
@@ -132,7 +140,7 @@ def _supervise(plan: Plan, listening: socket.socket) -> int:
 
     def start(worker: int) -> Any:
         process = context.Process(
-            target=_worker_process, args=(plan, listening, board, worker), name=f"worker-{worker}"
+            target=_worker_process, args=(plan, listening[worker], board, worker), name=f"worker-{worker}"
         )
         process.start()
         return process
@@ -156,5 +164,6 @@ def _supervise(plan: Plan, listening: socket.socket) -> int:
         process.join(GRACE_SECONDS + 10)
         if process.is_alive():
             process.kill()
-    listening.close()
+    for each in listening:
+        each.close()
     return 0
