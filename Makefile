@@ -7,6 +7,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+TOGETHER := --numprocesses 2 --dist loadfile
 SUDO := $(shell test $$(id -u) = 0 || echo sudo)
 
 .PHONY: run test check browser bench format clean
@@ -17,13 +18,13 @@ run: $(READY)
 	$(BIN)/belated report results/quick
 
 test: $(READY) browser
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(TOGETHER)
 
 check: $(READY) browser
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(TOGETHER)
 
 # the tests of the report open it in Chromium
 browser:

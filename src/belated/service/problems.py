@@ -53,8 +53,14 @@ _PATH = re.compile(r" - at `(key in )?\$(?P<path>.*)`$", re.DOTALL)
 _STEP = re.compile(r"\[(?P<index>\d+|\.\.\.)\]|\.?(?P<name>[^.\[\]]+)")
 _ABSENT = object()
 _LONGEST = 500
-_ALLOWED = {"missing": '"wait", or an object with deadline (seconds) and loss'}
-"""What cannot be said from the type alone."""
+_ALLOWED = {"missing": '"wait", or an object with deadline (seconds) and loss,'}
+_ID = "1 to 128 visible ASCII characters without spaces"
+_TEXTS = {
+    "id": _ID,
+    "decision": _ID,
+    "name": "1 to 100 letters, digits, dots, dashes, underscores, a letter or digit first,",
+}
+"""What is said better than by a type."""
 
 
 def invalid(body: bytes, error: msgspec.ValidationError, kind: Any = None) -> Refusal:
@@ -73,6 +79,8 @@ def invalid(body: bytes, error: msgspec.ValidationError, kind: Any = None) -> Re
         field = f"{field}.{unknown[1]}" if field else unknown[1]
     elif field in _ALLOWED and value is not _ABSENT:
         message = f"{field} is {shown(value)}; {_ALLOWED[field]} is needed"
+    elif isinstance(value, str) and (last := re.split(r"[.\]]", field)[-1]) in _TEXTS:
+        message = f"{field} is {shown(value)}; {_TEXTS[last]} are needed"
     elif value is not _ABSENT and wanted.startswith("Expected"):
         message = f"{field or 'the body'} is {shown(value)}; {said}"
     else:
