@@ -71,7 +71,9 @@ class NewOutcome(msgspec.Struct, forbid_unknown_fields=True):
     reward: Share | None = None
 
     def __post_init__(self) -> None:
-        if (self.loss is None) == (self.reward is None):
+        if self.loss is None and self.reward is None:
+            raise ValueError("neither loss nor reward is given; one of loss and reward is needed")
+        if self.loss is not None and self.reward is not None:
             raise ValueError("one of loss and reward is needed, not both")
 
     @property

@@ -16,17 +16,20 @@ from belated.ledger.verify import verify as replay
 
 Say = Callable[[str], None]
 MOST_FAULTS = 20
+VERIFY_PATIENCE = 5.0
+"""Seconds to wait for a service whose live state is wanted."""
 
 
 def serve(options: argparse.Namespace, say: Say) -> int:
     """`belated serve`."""
-    from belated.service.server import MOST_WORKERS, Plan
+    from belated.service.server import MOST_WORKERS, Plan, listen
     from belated.service.server import serve as run
 
     if not 1 <= options.workers <= MOST_WORKERS:
         raise ValueError(f"workers is {options.workers}; 1 to {MOST_WORKERS} are possible")
     if not 0 <= options.port < 65536:
         raise ValueError(f"port is {options.port}; 0 to 65535 is possible")
+    listen(options.host, options.port).close()  # before a key is shown that nobody could use
     with closing(open_ledger(options.store)) as ledger:
         first = ensure_admin(ledger, os.environ.get("BELATED_ADMIN_KEY"))
     if first:
@@ -60,7 +63,10 @@ def _revoke(ledger: Ledger, id: str, say: Say) -> None:
     import time
 
     if not ledger.revoke_key(id, int(time.time() * SECOND)):
-        known = [key.id for key in ledger.all_keys() if key.revoked is None]
+        keys = ledger.all_keys()
+        if any(key.id == id for key in keys):
+            raise ValueError(f"key {id!r} was revoked before")
+        known = [key.id for key in keys if key.revoked is None]
         raise ValueError(f"there is no key {id!r} to revoke; there are {', '.join(known) or 'none'}")
     say(f"key {id} is revoked; workers refuse it within a second")
 
@@ -73,6 +79,8 @@ def ledger(options: argparse.Namespace, say: Say) -> int:
     with closing(open_ledger(options.store)) as opened:
         if options.action == "verify":
             return _verify(opened, options, say)
+        if options.after < 0:
+            raise ValueError(f"after is {options.after}; a number of at least 0 is needed")
         record = opened.find(options.experiment)
         if record is None:
             raise _unknown(opened, options.experiment)
@@ -93,7 +101,7 @@ def _verify(opened: Ledger, options: argparse.Namespace, say: Say) -> int:
     names = options.experiments or [record.settings.name for record in opened.experiments()]
     if not names:
         say("no experiments")
-    with Client(options.url) if options.url else nullcontext() as client:
+    with Client(options.url, patience=VERIFY_PATIENCE) if options.url else nullcontext() as client:
         broken = sum(_is_broken(opened, name, client, say) for name in names)
     return 1 if broken else 0
 
