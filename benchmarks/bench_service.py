@@ -108,7 +108,7 @@ def sqlite_rows(folder: Path) -> tuple[list[Row], float]:
             single=lambda: load(single, [path("one")], one_decision, seconds=SECONDS).rate,
             batches=lambda: 1000 * load(port, [path("one")], decisions(1000), connections=4, seconds=SECONDS).rate,
         )
-        half = load(port, [path("one")], one_decision, seconds=3 * SECONDS, rate=rates["durable"] / 2)
+        half = load(port, [path("two")], one_decision, seconds=3 * SECONDS, rate=rates["durable"] / 2)
     p50, p99 = half.quantile(0.5), half.quantile(0.99)
     found: list[Row] = [
         ("service: bare echo of the same stack, 128 connections", f"{rates['echo']:,.0f} /s", "", None),
