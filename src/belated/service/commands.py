@@ -11,7 +11,7 @@ from belated.client import Client
 from belated.ledger import Ledger, open_ledger
 from belated.ledger.events import SECOND, Record, when
 from belated.ledger.export import pieces
-from belated.ledger.keys import ROLES, ensure_admin, new_key
+from belated.ledger.keys import ensure_admin, new_key
 from belated.ledger.verify import verify as replay
 
 Say = Callable[[str], None]
@@ -126,6 +126,3 @@ def _is_broken(opened: Ledger, name: str, client: Client | None, say: Say) -> bo
 def _unknown(opened: Ledger, name: str) -> ValueError:
     names = [record.settings.name for record in opened.experiments()]
     return ValueError(f"there is no experiment {name!r}; there are {', '.join(names) or 'none'}")
-
-
-__all__ = ["ROLES", "keys", "ledger", "serve"]
