@@ -13,7 +13,7 @@ import pytest
 from belated import __version__
 from belated.service.openapi import document
 from belated.service.routes import OPERATIONS
-from serving import ADMIN_KEY, Server, is_alive
+from serving import ADMIN_KEY, KINDS, Server, is_alive
 from talking import EXPERIMENTS, at, create, decide, rows, serving, state, talk
 
 PATHS = document(OPERATIONS, __version__)["paths"]
@@ -72,9 +72,9 @@ def bodies(seed: int, operation: str, count: int) -> Iterator[bytes]:
             yield mutated(chance, chance.choice(valid))
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with serving("sqlite", tmp_path_factory, experiments=40) as running, talk(running) as connection:
+@pytest.fixture(scope="module", params=KINDS)
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with serving(request.param, tmp_path_factory, experiments=40) as running, talk(running) as connection:
         for name in ("fuzzed", "changed"):
             create(connection, name)
             decide(connection, name, *"abcd")

@@ -14,7 +14,7 @@ import schemathesis
 from belated import __version__, wire
 from belated.service.openapi import document
 from belated.service.routes import OPERATIONS
-from serving import ADMIN_KEY, Server
+from serving import ADMIN_KEY, KINDS, Server
 from talking import create, decide, observe, serving, talk
 
 DOCUMENT: dict[str, Any] = json.loads(json.dumps(document(OPERATIONS, __version__)))
@@ -38,9 +38,9 @@ schema = schemathesis.openapi.from_dict(DOCUMENT, config=schemathesis.Config.fro
 answered: Counter[tuple[str, int]] = Counter()
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with serving("sqlite", tmp_path_factory) as running, talk(running) as http:
+@pytest.fixture(scope="module", params=KINDS)
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with serving(request.param, tmp_path_factory) as running, talk(running) as http:
         for name in ("asked", "changed"):
             create(http, name)
             decide(http, name, "0", "00", "A", "1")

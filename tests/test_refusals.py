@@ -8,16 +8,16 @@ import httpx
 import pytest
 
 from belated.wire import MOST_SECONDS, MOST_SEED
-from serving import Server
+from serving import KINDS, Server
 from talking import EXPERIMENTS, Body, at, create, decide, done, exchange, head, problem, serving, state, talk
 
 MOST = 1 << 20
 """Bytes of a body."""
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with serving("sqlite", tmp_path_factory) as running, talk(running) as http:
+@pytest.fixture(scope="module", params=KINDS)
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with serving(request.param, tmp_path_factory) as running, talk(running) as http:
         create(http, "kept")
         decide(http, "kept", "d", "e")
         yield running
