@@ -18,8 +18,8 @@ run: $(READY)
 
 # on two cores; schemathesis' tests share a name, by which pytest-xdist tells them apart, so they go alone
 test: $(READY) browser
-	$(BIN)/python -m pytest tests/test_openapi.py
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --ignore tests/test_openapi.py
+	$(BIN)/python -m pytest tests/service/test_openapi.py
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --ignore tests/service/test_openapi.py
 
 check: $(READY) browser
 	$(BIN)/ruff format --check .

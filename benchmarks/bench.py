@@ -48,7 +48,7 @@ def in_turns(times: int, **works: Callable[[], object]) -> dict[str, float]:
 
 
 def play(learner: str, rounds: int, environment: str = ENVIRONMENT, delays: str = DELAYS) -> Callable[[], object]:
-    return lambda: simulate([learner], environment, delays, rounds=rounds, replications=1, workers=1, progress=False)
+    return lambda: simulate([learner], environment, delays, rounds=rounds, replications=1, threads=1, progress=False)
 
 
 def losses(rounds: int) -> np.ndarray:
@@ -114,7 +114,7 @@ MEMORY = """
 import resource, sys
 from pathlib import Path
 from belated import simulate
-simulate(["robust"], "stochastic:arms=10,gap=0.1", sys.argv[1], rounds=int(sys.argv[2]), replications=1, workers=1)
+simulate(["robust"], "stochastic:arms=10,gap=0.1", sys.argv[1], rounds=int(sys.argv[2]), replications=1, threads=1)
 if Path("/proc/self/status").exists():  # getrusage would count the process that this one was forked from
     print(next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM")) / 1024)
 else:

@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from belated import league, suite
+from belated import league
+from belated.league import suite
 
 CELLS = ["stochastic-k10/*", "constrained-k10/*", "resonant-k2/1000"]
 MEMORY = """
@@ -20,18 +21,18 @@ from belated import league, suite
 names = ["stochastic-k1000/none", "stochastic-k10/dropout", "stochastic-k100/100"]
 cells = tuple(cell.at(20_000) for cell in suite.find(names))
 with tempfile.TemporaryDirectory() as folder:
-    league.play(league.Settings(cells, league.competitors(), replications=2), Path(folder), progress=False)
+    league.play(league.LeaguePlan(cells, league.competitors(), replications=2), Path(folder), progress=False)
 print(next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM")) / 1024)
 """
 
 
-def settings(rounds: int, replications: int) -> league.Settings:
+def settings(rounds: int, replications: int) -> league.LeaguePlan:
     cells = tuple(cell.at(rounds) for cell in suite.find(CELLS))
-    return league.Settings(cells, league.competitors(), replications=replications)
+    return league.LeaguePlan(cells, league.competitors(), replications=replications)
 
 
 def seconds(**where: Any) -> float:
-    """How long a league takes whose tasks are those of the full one: 18 cells, 100,000 rounds, two replications."""
+    """How long a league takes whose jobs are those of the full one: 18 cells, 100,000 rounds, two replications."""
     with tempfile.TemporaryDirectory() as folder:
         begun = time.perf_counter()
         league.play(settings(100_000, 2), Path(folder), progress=False, **where)
@@ -64,10 +65,10 @@ def dask_cluster() -> Iterator[str]:
 def rows(times: int = 3) -> list[tuple[str, str, str, bool | None]]:
     with dask_cluster() as address:
         seconds(cluster=address)  # once before, so that nothing is compiled or loaded later
-        taken = [(seconds(workers=1), seconds(workers=2), seconds(cluster=address)) for _ in range(times)]
+        taken = [(seconds(threads=1), seconds(threads=2), seconds(cluster=address)) for _ in range(times)]
     one, two, cluster = (statistics.median(column) for column in zip(*taken, strict=True))
     with tempfile.TemporaryDirectory() as folder:
-        plan = league.Settings(tuple(cell.at(2000) for cell in suite.suite.values()), league.competitors(), 5)
+        plan = league.LeaguePlan(tuple(cell.at(2000) for cell in suite.suite.values()), league.competitors(), 5)
         league.play(plan, Path(folder), progress=False)
         begun = time.perf_counter()
         league.play(plan, Path(folder), progress=False)

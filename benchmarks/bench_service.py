@@ -15,14 +15,15 @@ import httpx
 from load import KEY, decisions, load, one_decision
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+from belated.api.types import MOST_AT_ONCE
 from belated.client import Client
 from belated.ledger import open_ledger
-from belated.ledger.book import Book, Decide, Observe
-from belated.ledger.events import Settings
+from belated.ledger.commands import Decide, Observe
+from belated.ledger.events import ExperimentSettings
 from belated.ledger.keys import ensure_admin
-from belated.wire import MOST_AT_ONCE
-from postgres import Postgres
-from serving import free_port
+from belated.ledger.processor import CommandProcessor
+from support.postgres import Postgres
+from support.serving import free_port
 
 Row = tuple[str, str, str, bool | None]
 TURNS = 5
@@ -153,8 +154,8 @@ def restart_rows(folder: Path) -> list[Row]:
     """Ready again with many events: from the start of the process to the first decision."""
     store = f"sqlite:///{folder}/long.db"
     ledger = open_ledger(store)
-    ledger.create(Settings("one", ["blue", "green", "red"], "balanced", {}, 7, "wait"), 0, 10)
-    book = Book(ledger)
+    ledger.create(ExperimentSettings("one", ["blue", "green", "red"], "balanced", {}, 7, "wait"), 0, 10)
+    book = CommandProcessor(ledger)
     for k in range(EVENTS // 2 // MOST_AT_ONCE):
         ids = [f"{k}-{j}" for j in range(MOST_AT_ONCE)]
         book.run([Decide("one", ids), Observe("one", [(name, 0.5) for name in ids])])

@@ -9,14 +9,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from belated.wire import Decision, NewDecision
+from belated.api.types import DecisionRequest, DecisionResponse
 
-_decoder = msgspec.json.Decoder(NewDecision)
+_decoder = msgspec.json.Decoder(DecisionRequest)
 
 
 async def echo(request: Request) -> Response:
     asked = _decoder.decode(await request.body())
-    answer = Decision(asked.id or "", 1, "blue", 0.25)
+    answer = DecisionResponse(asked.id or "", 1, "blue", 0.25)
     return Response(msgspec.json.encode(answer), media_type="application/json")
 
 

@@ -12,8 +12,8 @@ import heapq
 import random
 import time
 
+from belated.api.types import Deadline, Experiment
 from belated.client import Client
-from belated.wire import Deadline, Experiment
 
 SELLS = {"blue": 0.05, "green": 0.10, "red": 0.25}
 """How many of those who see a button buy; the shop does not know."""

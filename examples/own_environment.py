@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from belated import league, simulate, suite
+from belated import league, simulate
+from belated.league import suite
 
 DAY = 1000  # rounds
 
@@ -50,7 +51,7 @@ if __name__ == "__main__":
         print(f"{learner:<28} regret {mean:6.0f}   95 % interval {low:6.0f} to {high:6.0f}")
 
     cells = (suite.Cell("shop/evening", Shop(), Evening(), 5000), suite.suite["stochastic-k10/batches"].at(5000))
-    settings = league.Settings(cells, league.competitors(["hybrid_skipping", "thompson"]), replications=3)
+    settings = league.LeaguePlan(cells, league.competitors(["hybrid_skipping", "thompson"]), replications=3)
     with tempfile.TemporaryDirectory() as folder:
         played = league.play(settings, Path(folder))
     print("mean regret, learner by learner, cell by cell:", played.finals().mean(axis=2).round().tolist())

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from skeleton_learner import LEARNER as COMPILED
 
-from belated import league, learners, simulate, suite
+from belated import league, learners, simulate
+from belated.league import suite
 
 
 class FollowTheLeader:
@@ -34,7 +35,7 @@ class FollowTheLeader:
 
 
 if __name__ == "__main__":
-    mine = learners.PlainLearner("follow the leader", FollowTheLeader)
+    mine = learners.PythonLearner("follow the leader", FollowTheLeader)
     result = simulate(
         [mine, COMPILED, "ucb"], "stochastic:arms=5,gap=0.2", "constant:delay=20", rounds=5000, replications=4
     )
@@ -43,7 +44,7 @@ if __name__ == "__main__":
         print(f"{name:<20} regret {mean:6.0f}   95 % interval {low:6.0f} to {high:6.0f}")
 
     cells = tuple(cell.at(2000) for cell in suite.find(["stochastic-k10/100", "resonant-k2/100"]))
-    settings = league.Settings(cells, league.competitors([mine, COMPILED, "ucb"]), replications=3)
+    settings = league.LeaguePlan(cells, league.competitors([mine, COMPILED, "ucb"]), replications=3)
     with tempfile.TemporaryDirectory() as folder:
         played = league.play(settings, Path(folder))
     print("mean regret, learner by learner, cell by cell:", played.finals().mean(axis=2).round().tolist())

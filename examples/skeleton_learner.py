@@ -7,8 +7,8 @@ Paper: none; this is Boltzmann exploration on what has arrived. `python examples
 
 import math
 
-from belated.kernels import Vector, kernel
-from belated.layout import Layout
+from belated.core.kernels import Vector, kernel
+from belated.core.layout import Layout
 from belated.learners.learner import Learner, Parameter
 
 # The state is a vector of zeros of the size asked for below. Here: two numbers for each arm, side by side.

@@ -20,12 +20,13 @@ import numpy as np
 from adversary import Adversary, costs, search
 from numpy.typing import NDArray
 
-from belated import figures, league, simulate, suite
-from belated.league import League
+from belated import league, simulate
+from belated.league import League, suite
+from belated.league.standings import ratios
+from belated.league.suite import Cell
 from belated.learners import TunedLearner, catalogue, tune
-from belated.standings import ratios
-from belated.suite import Cell
-from belated.tables import markdown_table
+from belated.report import figures
+from belated.report.tables import markdown_table
 
 KAPPAS = (0.5, 1.0, 4.0, 8.0, 16.0)
 CONSTANTS = (8.0, 1.0, 0.1, 0.01)
@@ -76,7 +77,7 @@ def candidates() -> tuple[TunedLearner, ...]:
 
 
 def play_suite(cells: Sequence[Cell], replications: int, folder: Path) -> League:
-    settings = league.Settings(tuple(cells), candidates(), replications)
+    settings = league.LeaguePlan(tuple(cells), candidates(), replications)
     return league.play(settings, folder, report=print)
 
 
@@ -91,7 +92,7 @@ def without_delays(cells: Sequence[Cell], replications: int) -> dict[str, float]
 
 def measures(played: League, free: dict[str, float]) -> dict[str, dict[str, Any]]:
     """For each candidate: mean and worst ratio, worst regret over scale, over ucb, and beyond what delay may cost."""
-    labels = played.settings.labels
+    labels = played.plan.labels
     finals = played.finals().mean(axis=2)
     table = ratios(played)
     ucb = finals[labels.index("ucb")]

@@ -14,15 +14,16 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from belated import audit, statements, suite
-from belated.audit import Audit
+from belated.audit import audit, lemmas
+from belated.audit.audit import Audit
+from belated.audit.lemmas import Run
+from belated.bounds.waiting import Waiting, follow
 from belated.delays import Delays
-from belated.engine import available_cores
+from belated.league import suite
+from belated.league.suite import Cell
 from belated.learners import tune
-from belated.statements import Run
-from belated.suite import Cell
-from belated.tables import markdown_table, number
-from belated.waiting import Waiting, follow
+from belated.report.tables import markdown_table, number
+from belated.simulation.parallel import available_cores
 
 CONSTANTS = (49.0, 8.0, 1.0, 0.1, 0.01)
 READINGS = ("constant:delay=1", "uniform:low=0,high=2", "constant:delay=20", "pareto:shape=1,scale=10")
@@ -114,8 +115,8 @@ def readings_table(rounds: int, arms: int = 10, constant: float = 49.0) -> str:
                     name,
                     number(float(waiting.outstanding.sum())),
                     number(float(waiting.waited.sum())),
-                    *(number(float(each(run).measured)) for each in (statements.counts, statements.rearrangement)),
-                    number(statements.total_wait(run).measured),
+                    *(number(float(each(run).measured)) for each in (lemmas.counts, lemmas.rearrangement)),
+                    number(lemmas.total_wait(run).measured),
                     number(float(waiting.skipped.sum())),
                 ]
             )

@@ -16,22 +16,24 @@ from typing import Any
 import numpy as np
 from adversary import STARTS, Adversary, costs
 
-from belated import pages, simplex, simulate, suite
-from belated.kernels import Vector, kernel
-from belated.learners import TunedLearner, leader, reduced, robust
+from belated import simulate
+from belated.core import ftrl, pages
+from belated.core.kernels import Vector, kernel
+from belated.league import suite
+from belated.learners import TunedLearner, ftrl_steps, reduced_variance, robust
 from belated.learners.learner import Learner, Pages, Parameter
-from belated.tables import markdown_table
+from belated.report.tables import markdown_table
 
-COST = leader.OWN
-HIGHEST = leader.OWN + 1
-ARRIVED = leader.OWN + 2
-MOST = leader.OWN + 3  # outstanding at once
-SQUARES = leader.OWN + 4  # of the costs, summed
-ARMS = leader.OWN + 5
-MOVED = leader.OWN + 6
-PEAK = leader.OWN + 7  # the largest range of the loss estimates so far
-FALL = leader.OWN + 8  # the largest fall of that range below its peak
-HEAD = leader.OWN + 9
+COST = ftrl_steps.OWN
+HIGHEST = ftrl_steps.OWN + 1
+ARRIVED = ftrl_steps.OWN + 2
+MOST = ftrl_steps.OWN + 3  # outstanding at once
+SQUARES = ftrl_steps.OWN + 4  # of the costs, summed
+ARMS = ftrl_steps.OWN + 5
+MOVED = ftrl_steps.OWN + 6
+PEAK = ftrl_steps.OWN + 7  # the largest range of the loss estimates so far
+FALL = ftrl_steps.OWN + 8  # the largest fall of that range below its peak
+HEAD = ftrl_steps.OWN + 9
 
 KAPPA, ESTIMATES, CENTRE, EXPLORE, APART, FORGETTING, UNEXPLAINED, TREND = range(8)
 NAMES = {
@@ -49,10 +51,10 @@ NAMES = {
 @kernel
 def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
     own = state[: int(state[HEAD + pages.FIRST])]
-    leader.count(own, outstanding)
+    ftrl_steps.count(own, outstanding)
     own[ARMS] = p.size
     own[MOVED] = 0.0
-    keep = 1.0 - min(1.0, params[FORGETTING] / own[leader.ROUND])
+    keep = 1.0 - min(1.0, params[FORGETTING] / own[ftrl_steps.ROUND])
     own[COST] *= keep
     own[HIGHEST] *= keep
     own[SQUARES] *= keep * keep
@@ -61,7 +63,7 @@ def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
     if params[UNEXPLAINED] > 0.0 and own[ARRIVED] > 0.0:
         total, least, most = 0.0, math.inf, -math.inf
         for i in range(p.size):
-            held = own[simplex.at(i) + simplex.LOSSES]
+            held = own[ftrl.at(i) + ftrl.LOSSES]
             total += held
             least = min(least, held)
             most = max(most, held)
@@ -72,38 +74,40 @@ def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
         if most - least < params[TREND] * own[FALL] or params[TREND] == math.inf:
             price += (params[UNEXPLAINED] - params[KAPPA]) * max(0.0, own[HIGHEST] - explained)
     share = 0.5 if params[ESTIMATES] == 1.0 else 1.0
-    simplex.solve(own, share * math.sqrt(own[leader.ROUND]), price / math.log(p.size), p)
-    threshold = 4.0 / own[leader.ROUND] if params[ESTIMATES] == 1.0 else math.inf  # every arm below it: plain weighting
-    return reduced.note(state, HEAD, p, threshold, own[leader.CUMULATIVE_OUTSTANDING])
+    ftrl.solve(own, share * math.sqrt(own[ftrl_steps.ROUND]), price / math.log(p.size), p)
+    threshold = (
+        4.0 / own[ftrl_steps.ROUND] if params[ESTIMATES] == 1.0 else math.inf
+    )  # every arm below it: plain weighting
+    return reduced_variance.note(state, HEAD, p, threshold, own[ftrl_steps.CUMULATIVE_OUTSTANDING])
 
 
 @kernel
 def learn(state: Vector, params: Vector, arm: int, loss: float, propensity: float, mark: float) -> None:
-    now = state[leader.CUMULATIVE_OUTSTANDING]
-    then = reduced.kept(state, HEAD, mark)
+    now = state[ftrl_steps.CUMULATIVE_OUTSTANDING]
+    then = reduced_variance.kept(state, HEAD, mark)
     weight = propensity
     if params[EXPLORE] == 1.0:
         weight = robust.implicit_exploration(now, then, propensity)
     state[ARRIVED] += 1.0
     if now > then or state[MOVED] * params[APART] != 0.0:
         if state[MOVED] * params[APART] != 0.0:
-            simplex.settle(state[: int(state[HEAD + pages.FIRST])], int(state[ARMS]))
-        cost = (loss - 0.5 * params[CENTRE]) * (1.0 - simplex.share(state, arm) / weight)
+            ftrl.settle(state[: int(state[HEAD + pages.FIRST])], int(state[ARMS]))
+        cost = (loss - 0.5 * params[CENTRE]) * (1.0 - ftrl.share(state, arm) / weight)
         state[COST] += cost
         state[SQUARES] += cost * cost
         state[HIGHEST] = max(state[HIGHEST], state[COST])
     state[MOVED] = 1.0
-    reduced.add(state, HEAD, arm, loss, 1.0 / weight, mark)
+    reduced_variance.add(state, HEAD, arm, loss, 1.0 / weight, mark)
 
 
 @kernel
 def patience(state: Vector, params: Vector) -> float:
-    return math.sqrt(state[leader.CUMULATIVE_OUTSTANDING])
+    return math.sqrt(state[ftrl_steps.CUMULATIVE_OUTSTANDING])
 
 
 @kernel
 def forget(state: Vector, params: Vector, mark: float) -> None:
-    reduced.forget(state, HEAD, mark)
+    reduced_variance.forget(state, HEAD, mark)
 
 
 def variant(name: str, keeps_skipped: bool = False) -> Learner:
@@ -112,13 +116,13 @@ def variant(name: str, keeps_skipped: bool = False) -> Learner:
         name=name,
         summary="balanced, with switches",
         paper="none",
-        size=simplex.size,
-        losses_at=simplex.LOSSES_AT,
+        size=ftrl.size,
+        losses_at=ftrl.LOSSES_AT,
         decide=decide,
         learn=learn,
         patience=patience,
         forget=None if keeps_skipped else forget,
-        pages=Pages(HEAD, reduced.page_size),
+        pages=Pages(HEAD, reduced_variance.page_size),
         keeps_skipped=keeps_skipped,
         parameters=tuple(Parameter(each, default, 0.0, math.inf, each) for each, default in NAMES.items()),
     )

@@ -13,10 +13,10 @@ import pytest
 
 import belated
 from belated import learners
-from belated.cli import main
-from belated.comparison import Plan
+from belated.cli.main import main
 from belated.delays import Delays
 from belated.environments import Environment
+from belated.league.comparison import ComparisonPlan
 from belated.learners.published import NOTATION
 
 ROOT = Path(__file__).parent.parent
@@ -42,7 +42,7 @@ def test_examples_on_pages_run(page: Path) -> None:
 def test_the_readme_has_a_live_example_and_an_experiment() -> None:
     assert len(blocks(ROOT / "README.md", "python")) == 2
     (settings,) = blocks(ROOT / "README.md", "toml")
-    assert len(Plan.from_settings(tomllib.loads(settings)).environments) == 2
+    assert len(ComparisonPlan.from_settings(tomllib.loads(settings)).environments) == 2
 
 
 @pytest.mark.parametrize("name", MODULES)

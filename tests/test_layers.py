@@ -1,77 +1,137 @@
-"""Imports point down only."""
+"""Imports point down, from level to level; docs/architecture.md draws the levels."""
 
 import ast
+import re
+import subprocess
+import sys
 from pathlib import Path
+
+import pytest
 
 import belated
 
 PACKAGE = Path(belated.__file__).parent
+ROOT = Path(__file__).parents[1]
 
-LAYERS = [
-    [
-        "errors",
-        "specs",
-        "kernels",
-        "layout",
-        "intervals",
-        "progress",
-        "engine",
-        "frames",
-        "rearrangement",
-        "ids",
-        "wire",
-        "arguments",
-    ],
-    ["simplex", "pages", "chance", "families", "drift", "client"],
-    ["rounds", "coins", "labels"],
-    ["learners", "environments", "calendar", "snapshot", "decisions"],
-    ["delays", "loop"],
-    ["truth"],
-    ["bandit", "player"],
-    ["waiting", "ledger"],
-    ["instance", "service"],
-    ["bounds"],
-    ["suite", "replication", "statements"],
-    ["simulation"],
-    ["audit", "comparison", "league"],
-    ["standings"],
-    ["tables"],
-    ["figures"],
-    ["runs", "theory"],
-    ["report"],
-    ["cli"],
+LEVELS = [
+    {"errors"},
+    {"api", "core", "specs", "templates"},
+    {"client", "delays", "environments", "learners", "simplex"},
+    {"live", "simulation"},
+    {"bounds", "ledger"},
+    {"audit", "league", "service"},
+    {"report"},
+    {"cli"},
 ]
-HEIGHT = {name: height for height, names in enumerate(LAYERS) for name in names}
+HEIGHT = {name: height for height, names in enumerate(LEVELS) for name in names}
+PUBLIC = [
+    "Bandit",
+    "audit",
+    "bounds",
+    "client",
+    "delays",
+    "environments",
+    "league",
+    "learners",
+    "simplex",
+    "simulate",
+    "simulation.replay",
+    "suite",
+]
 
 
 def imports(path: Path) -> set[str]:
-    """The modules of the package that a file imports when it runs (not for types alone)."""
+    """The entries of the package that a file imports, also within functions, but not for types alone."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(_without_type_checking(ast.parse(path.read_text()))):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "belated":
             parts = node.module.split(".")
             found |= {parts[1]} if len(parts) > 1 else {belated._HOMES.get(name.name, name.name) for name in node.names}
         elif isinstance(node, ast.Import):
             found |= {name.name.split(".")[1] for name in node.names if name.name.startswith("belated.")}
-    return found & set(HEIGHT)
+    return found - {"__version__"}
 
 
-def test_every_module_has_its_layer() -> None:
-    modules = {path.stem for path in PACKAGE.glob("*.py")} | {path.name for path in PACKAGE.iterdir() if path.is_dir()}
-    assert modules - {"__init__", "__pycache__"} == set(HEIGHT)
+def _without_type_checking(tree: ast.Module) -> ast.Module:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            node.body = []
+    return tree
+
+
+def sources() -> list[tuple[str, Path]]:
+    """(entry of the package, file) of every file but the package's own __init__."""
+    files = [(path.relative_to(PACKAGE).with_suffix("").parts[0], path) for path in sorted(PACKAGE.rglob("*.py"))]
+    return [(entry, path) for entry, path in files if entry != "__init__"]
+
+
+def test_every_entry_has_its_level() -> None:
+    assert {entry for entry, _ in sources()} == set(HEIGHT)
+    assert len(LEVELS) <= 8
+    assert len([path for path in PACKAGE.iterdir() if path.name != "__pycache__"]) <= 21
 
 
 def test_imports_point_down() -> None:
-    wrong = []
-    for path in PACKAGE.rglob("*.py"):
-        parts = path.relative_to(PACKAGE).with_suffix("").parts
-        if parts == ("__init__",):
-            continue
-        wrong += [(path.name, name) for name in imports(path) - {parts[0]} if HEIGHT[name] >= HEIGHT[parts[0]]]
+    wrong = [
+        f"{path.relative_to(PACKAGE)} imports {name}"
+        for entry, path in sources()
+        for name in imports(path) - {entry}
+        if HEIGHT[name] >= HEIGHT[entry]
+    ]
     assert wrong == []
 
 
-def test_learners_know_nothing_of_rounds_or_of_each_other() -> None:
+def test_files_of_a_package_do_not_import_each_other_in_a_circle() -> None:
+    """Within a package, too: who imports whom is a tree of questions that ends."""
+    needs: dict[str, set[str]] = {}
+    for _, path in sources():
+        name = ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__")
+        tree = _without_type_checking(ast.parse(path.read_text()))
+        needs[name] = set()
+        for node in tree.body:
+            if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("belated."):
+                module = node.module.removeprefix("belated.")
+                deeper = {f"{module}.{alias.name}" for alias in node.names}
+                known = {each for each in deeper if (PACKAGE / (each.replace(".", "/") + ".py")).exists()}
+                needs[name] |= known or {module}
+    done: set[str] = set()
+
+    def visit(name: str, above: tuple[str, ...]) -> None:
+        assert name not in above, " -> ".join([*above, name])
+        if name not in done:
+            for each in needs.get(name, ()):
+                visit(each, (*above, name))
+            done.add(name)
+
+    for name in needs:
+        visit(name, ())
+    assert len(done) > 100
+
+
+def test_the_picture_is_that_of_the_documentation() -> None:
+    """docs/architecture.md draws the levels from the top, one a line."""
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    drawn = re.search(r"```text\n(8 .*?)```", page, flags=re.DOTALL)
+    assert drawn
+    lines = [line for line in drawn.group(1).splitlines() if line.strip()]
+    assert [set(line.split()[1:]) for line in lines] == LEVELS[::-1]
+
+
+def test_learners_know_nothing_of_the_protocol_or_of_simulations() -> None:
     for path in (PACKAGE / "learners").glob("*.py"):
-        if path.stem not in ("__init__", "learner", "knowledge", "published"):
-            assert imports(path) <= {"simplex", "pages", "chance", "kernels", "layout", "learners"}, path.name
+        if path.stem in ("__init__", "learner"):
+            continue
+        assert imports(path) <= {"core", "learners"}, path.name
+        assert "core.rounds" not in path.read_text(), path.name
+
+
+@pytest.mark.parametrize("path", PUBLIC)
+def test_public_paths_work_after_a_bare_import(path: str) -> None:
+    code = f"import belated, sys; assert 'numpy' not in sys.modules; belated.{path}"
+    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
+
+
+def test_what_is_not_there_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'bandits'"):
+        _ = belated.bandits  # type: ignore[attr-defined]
+    assert set(PUBLIC) - {"simulation.replay"} <= set(dir(belated))

@@ -6,12 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import types
 
-from belated import simplex
-from belated.kernels import STATE, VECTOR, entry
+from belated.core import ftrl
+from belated.core.kernels import STATE, VECTOR, entry
 from belated.simplex import ftrl_distribution
 
-solve = entry(simplex.solve, types.void(STATE, types.float64, types.float64, VECTOR))
-add_loss = entry(simplex.add_loss, types.void(STATE, types.int64, types.float64))
+solve = entry(ftrl.solve, types.void(STATE, types.float64, types.float64, VECTOR))
+add_loss = entry(ftrl.add_loss, types.void(STATE, types.int64, types.float64))
 
 
 def assert_stationary(losses: np.ndarray, a: float, b: float, x: np.ndarray) -> None:
@@ -95,14 +95,14 @@ def test_probabilities_below_the_smallest_number_are_zero() -> None:
 )
 def test_warm_solutions_are_as_good_as_cold_ones(arms: int, constant: float, jump: float, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    state, p = np.zeros(simplex.size(arms)), np.zeros(arms)
+    state, p = np.zeros(ftrl.size(arms)), np.zeros(arms)
     warm = 0
     for t in range(1, 600):
         a, b = math.sqrt(t), math.sqrt(constant * t * rng.uniform(1.0, 1.0 + 1.0 / t))
-        age = state[simplex.AGE]
+        age = state[ftrl.AGE]
         solve(state, a, b, p)
-        warm += state[simplex.AGE] == age + 1.0
-        losses = state[simplex.LOSSES_AT.places(arms)]
+        warm += state[ftrl.AGE] == age + 1.0
+        losses = state[ftrl.LOSSES_AT.places(arms)]
         np.testing.assert_allclose(p, ftrl_distribution(losses, a, b), rtol=1e-11)
         assert abs(p.sum() - 1.0) < 1e-12
         for _ in range(rng.integers(0, 4)):
@@ -115,16 +115,16 @@ def test_jumps_of_one_arm_do_not_start_from_nothing() -> None:
     """1,000 arms, losses of 1 weighted by probabilities near 1/1,000: nine rounds in ten begin from the one before."""
     rng = np.random.default_rng(2)
     arms = 1000
-    state, p = np.zeros(simplex.size(arms)), np.zeros(arms)
+    state, p = np.zeros(ftrl.size(arms)), np.zeros(arms)
     warm = 0
     for t in range(1, 1001):
-        age = state[simplex.AGE]
+        age = state[ftrl.AGE]
         solve(state, math.sqrt(t), 0.1 * math.sqrt(t), p)
-        warm += state[simplex.AGE] == age + 1.0
+        warm += state[ftrl.AGE] == age + 1.0
         arm = int(np.searchsorted(np.cumsum(p), rng.random()))
         add_loss(state, arm, 1.0 / p[arm])
     assert warm > 900
-    losses = state[simplex.LOSSES_AT.places(arms)]
+    losses = state[ftrl.LOSSES_AT.places(arms)]
     solve(state, math.sqrt(1001), 0.1 * math.sqrt(1001), p)
     np.testing.assert_allclose(p, ftrl_distribution(losses, math.sqrt(1001), 0.1 * math.sqrt(1001)), rtol=1e-11)
 
@@ -133,12 +133,12 @@ def test_rounding_does_not_pile_up() -> None:
     """After 200,000 warm rounds the solution is that of a cold start from the same losses."""
     rng = np.random.default_rng(1)
     arms = 10
-    state, p = np.zeros(simplex.size(arms)), np.zeros(arms)
+    state, p = np.zeros(ftrl.size(arms)), np.zeros(arms)
     for t in range(1, 200_001):
         solve(state, math.sqrt(t), math.sqrt(20.0 * t), p)
         arm = int(rng.integers(arms))
         add_loss(state, arm, float(arm > 0))
-    losses = state[simplex.LOSSES_AT.places(arms)]
+    losses = state[ftrl.LOSSES_AT.places(arms)]
     solve(state, math.sqrt(200_001), math.sqrt(20.0 * 200_001), p)
     np.testing.assert_allclose(p, ftrl_distribution(losses, math.sqrt(200_001), math.sqrt(20.0 * 200_001)), rtol=1e-11)
 
@@ -178,19 +178,19 @@ def test_nothing_allowed_is_too_extreme(losses: list[float], a: float, b: float)
 def test_a_step_out_of_reach_is_not_taken_for_a_small_one() -> None:
     """Where the truncated series rho(q) has another root than q = 0, a large residual could pass for none."""
     for jump in np.linspace(103_954.0, 103_954.1, 101):
-        state, p = np.zeros(simplex.size(3)), np.zeros(3)
-        state[simplex.LOSSES_AT.places(3)] = [0.0, 0.5, 1e4]
+        state, p = np.zeros(ftrl.size(3)), np.zeros(3)
+        state[ftrl.LOSSES_AT.places(3)] = [0.0, 0.5, 1e4]
         solve(state, 1.0, 100.0, p)
         add_loss(state, 2, float(jump))
         solve(state, 1.0, 100.0, p)
-        expected = ftrl_distribution(state[simplex.LOSSES_AT.places(3)], 1.0, 100.0)
+        expected = ftrl_distribution(state[ftrl.LOSSES_AT.places(3)], 1.0, 100.0)
         np.testing.assert_allclose(p, expected, rtol=1e-10)
 
 
 def test_estimates_stop_growing_before_they_overflow() -> None:
-    state, p = np.zeros(simplex.size(2)), np.zeros(2)
+    state, p = np.zeros(ftrl.size(2)), np.zeros(2)
     for _ in range(100):
         solve(state, 1.0, 1e-5, p)
         assert np.isfinite(p).all()
         add_loss(state, 0, 1.0 / p[0] if p[0] > 0.0 else math.inf)
-    assert state[simplex.LOSSES_AT.places(2)[0]] <= 1e100
+    assert state[ftrl.LOSSES_AT.places(2)[0]] <= 1e100

@@ -1,6 +1,6 @@
 """Decisions whose outcomes come late, out of order, or never.
 
-Live: `Bandit`. In bulk: `simulate`. What can learn: `learners`. Names are loaded when they are first used, so that
+Live: `Bandit`. In bulk: `simulate`. The algorithms: `learners`. Names are loaded when they are first used, so that
 importing this package costs nothing.
 """
 
@@ -9,32 +9,34 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from belated import audit, bounds, delays, environments, learners
-    from belated.bandit import Bandit
-    from belated.decisions import Decision, Receipt
-    from belated.errors import AlreadyObserved, BelatedError, SnapshotError, UnknownDecision
-    from belated.player import Trace
-    from belated.simulation import Simulation, simulate
+    from belated import audit, bounds, client, delays, environments, league, learners, simplex, simulation
+    from belated.errors import AlreadyObserved, BelatedError, InvalidValue, SnapshotError, UnknownDecision
+    from belated.league import suite
+    from belated.live import Bandit, Decision, Receipt
+    from belated.simulation import Simulation, Trace, simulate
 
 _HOMES = {
-    "Bandit": "bandit",
-    "Decision": "decisions",
-    "Receipt": "decisions",
     "AlreadyObserved": "errors",
+    "Bandit": "live",
     "BelatedError": "errors",
-    "SnapshotError": "errors",
-    "UnknownDecision": "errors",
+    "Decision": "live",
+    "InvalidValue": "errors",
+    "Receipt": "live",
     "Simulation": "simulation",
-    "Trace": "player",
+    "SnapshotError": "errors",
+    "Trace": "simulation",
+    "UnknownDecision": "errors",
     "simulate": "simulation",
+    "suite": "league",
 }
-_MODULES = ("audit", "bounds", "delays", "environments", "learners")
+_MODULES = ("audit", "bounds", "client", "delays", "environments", "league", "learners", "simplex", "simulation")
 
 __all__ = [
     "AlreadyObserved",
     "Bandit",
     "BelatedError",
     "Decision",
+    "InvalidValue",
     "Receipt",
     "Simulation",
     "SnapshotError",
@@ -42,10 +44,15 @@ __all__ = [
     "UnknownDecision",
     "audit",
     "bounds",
+    "client",
     "delays",
     "environments",
+    "league",
     "learners",
+    "simplex",
     "simulate",
+    "simulation",
+    "suite",
 ]
 
 

@@ -1,12 +1,18 @@
-"""Words for things: `pareto:shape=1,scale=10` names one of a family and sets its parameters.
+"""Specs: `pareto:shape=1,scale=10` names a thing and its settings, on the command line, in TOML files and in Python.
 
-Values are numbers, true, false, words (in parentheses where they have settings of their own), or lists in square
-brackets. The same words serve on the command line, in TOML
-files and in Python.
+Values are numbers, `true`, `false`, words, lists in square brackets, or specs in parentheses:
+`dropout:share=0.1,others=(pareto:shape=1,scale=10)`. A `Registry` turns specs into objects: environments and delays
+each have one. `module:NAME` loads a thing of your own.
 """
 
 import ast
-from typing import Any
+import inspect
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from belated.errors import InvalidValue, unknown
 
 
 def parse(text: str) -> tuple[str, dict[str, Any]]:
@@ -16,9 +22,9 @@ def parse(text: str) -> tuple[str, dict[str, Any]]:
     for part in _parts(rest) if rest.strip() else []:
         key, equals, value = (piece.strip() for piece in part.partition("="))
         if not (equals and key.isidentifier() and value):
-            raise ValueError(f"{part!r} in {text!r} is not of the form key=value")
+            raise InvalidValue(f"{part!r} in {text!r} is not of the form key=value")
         if key in settings:
-            raise ValueError(f"{key} is set twice in {text!r}")
+            raise InvalidValue(f"{key} is set twice in {text!r}")
         settings[key] = _value(value)
     return name.strip(), settings
 
@@ -38,7 +44,7 @@ def _parts(text: str) -> list[str]:
 
 def _value(text: str) -> Any:
     if text.startswith("(") and text.endswith(")"):
-        return text[1:-1]  # words within words: dropout:share=0.1,others=(pareto:shape=1,scale=10)
+        return text[1:-1]  # a spec within a spec: dropout:share=0.1,others=(pareto:shape=1,scale=10)
     if text in ("true", "false"):
         return text == "true"
     try:
@@ -47,3 +53,99 @@ def _value(text: str) -> Any:
         if text.startswith("[") and text.endswith("]"):
             return [_value(part.strip()) for part in _parts(text[1:-1])]  # words among numbers
         return text
+
+
+def is_reference(text: str) -> bool:
+    """Return whether a text is of the form `module:NAME`, which names a thing of the user's own."""
+    module, colon, name = text.strip().partition(":")
+    return bool(colon) and name.isidentifier() and all(part.isidentifier() for part in module.split("."))
+
+
+def load(reference: str) -> Any:
+    """Return the object NAME of a `module:NAME`; the module may be a file in the current folder."""
+    module, _, name = reference.strip().partition(":")
+    here = str(Path.cwd())
+    added = here not in sys.path and "" not in sys.path
+    if added:
+        sys.path.insert(0, here)
+    try:
+        loaded = import_module(module)
+    except ImportError as error:
+        raise InvalidValue(f"{reference!r} cannot be loaded: {error}") from error
+    finally:
+        if added:
+            sys.path.remove(here)
+    if not hasattr(loaded, name):
+        public = [each for each in vars(loaded) if not each.startswith("_")]
+        raise unknown(f"name in module {module}", name, public)
+    return getattr(loaded, name)
+
+
+class Registry:
+    """The base of environments and of delays. A subclass is registered when it is defined, under its name in small
+    letters or under its `word`, unless `registered` is False.
+    """
+
+    kind: ClassVar[str]
+    members: ClassVar[dict[str, type["Registry"]]]
+    word: ClassVar[str]
+
+    def __init_subclass__(cls, registered: bool = True, **rest: Any) -> None:
+        super().__init_subclass__(**rest)
+        if "kind" in cls.__dict__:
+            cls.members = {}
+        elif registered:
+            cls.members[cls.__dict__.get("word", cls.__name__.lower())] = cls
+
+    @property
+    def title(self) -> str:
+        """What tables and figures call it."""
+        return repr(self)
+
+    @classmethod
+    def wrap(cls, thing: Any) -> Self:
+        """Return a member that stands for an object of another class that has a `fill`."""
+        raise InvalidValue(f"{thing!r} is no {cls.kind}")
+
+    @classmethod
+    def find(cls, wanted: Any) -> Self:
+        """Return the member for a spec, for `module:NAME`, for a table {name = "pareto", ...}, or for an object."""
+        if isinstance(wanted, str) and is_reference(wanted):
+            wanted = load(wanted)
+            if isinstance(wanted, type):
+                wanted = wanted()
+        if isinstance(wanted, cls):
+            return wanted
+        if callable(getattr(wanted, "fill", None)) and not isinstance(wanted, type):
+            return cls.wrap(wanted)
+        if isinstance(wanted, str):
+            name, settings = parse(wanted)
+        elif isinstance(wanted, dict) and isinstance(wanted.get("name"), str):
+            name, settings = wanted["name"], {key: value for key, value in wanted.items() if key != "name"}
+        else:
+            raise InvalidValue(
+                f"{wanted!r} is no {cls.kind}; a spec ({', '.join(sorted(cls.members))}, with settings behind a colon),"
+                " module:NAME, a table with a name, or an object with `fill` is needed"
+            )
+        return cls.make(name, settings, wanted)
+
+    @classmethod
+    def make(cls, name: str, settings: dict[str, Any], wanted: Any) -> Self:
+        """Return the member of that name with these settings; `wanted` is what errors quote."""
+        if name not in cls.members:
+            raise unknown(cls.kind, name, cls.members)
+        member = cls.members[name]
+        allowed = inspect.signature(member).parameters
+        for key in settings:
+            if key not in allowed:
+                raise unknown(f"setting of {name}", key, allowed)
+        missing = [key for key, slot in allowed.items() if slot.default is slot.empty and key not in settings]
+        if missing:
+            raise InvalidValue(f"{cls.kind} {name!r} needs {', '.join(missing)}")
+        try:
+            made = member(**settings)
+        except TypeError as error:
+            raise InvalidValue(f"{cls.kind} {wanted!r}: {error}") from error
+        if not isinstance(made, cls):
+            raise TypeError(f"{name} made {made!r}, not a {cls.kind}")
+        return made

@@ -8,8 +8,8 @@ Every decision has an id before it is asked for, so that a request that got no a
 service answers it once. Where the service is restarted or busy, a client waits and asks again until its patience ends.
 """
 
-from belated.client.asking import AsyncClient
-from belated.client.calls import ServiceError, ServiceUnavailable
+from belated.client.async_client import AsyncClient
 from belated.client.client import Client
+from belated.client.requests import ServiceError, ServiceUnavailable
 
 __all__ = ["AsyncClient", "Client", "ServiceError", "ServiceUnavailable"]

@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 
 import httpx
 
-from belated.client import calls
-from belated.client.calls import PATIENCE_SECONDS, TIMEOUT_SECONDS, Ask, Patience
-from belated.wire import Deadline, Decision, Experiment, LedgerEvent, OutcomeReceipt, Summary
+from belated.api.types import Deadline, DecisionResponse, Experiment, LedgerEvent, OutcomeReceipt, Summary
+from belated.client import requests
+from belated.client.requests import PATIENCE_SECONDS, TIMEOUT_SECONDS, Patience, Request
 
 T = TypeVar("T")
 
@@ -39,7 +39,7 @@ class Client:
         transport: Any = None,
     ) -> None:
         self._patience = patience
-        self._http = httpx.Client(base_url=url, headers=calls.headers(key), **calls.options(timeout, transport))
+        self._http = httpx.Client(base_url=url, headers=requests.headers(key), **requests.options(timeout, transport))
 
     def __enter__(self) -> "Client":
         return self
@@ -61,52 +61,52 @@ class Client:
         missing: str | Deadline = "wait",
     ) -> Experiment:
         """Create an experiment; the one there is, if it has these settings."""
-        return self._do(calls.create(name, arms, learner, parameters, seed, missing))
+        return self._do(requests.create(name, arms, learner, parameters, seed, missing))
 
     def experiments(self, status: str = "all") -> list[Summary]:
         """All experiments, or those that are active, paused or archived."""
-        return calls.summaries(self._do(calls.experiments(status)))
+        return requests.summaries(self._do(requests.experiments(status)))
 
     def experiment(self, name: str, *, digest: bool = False) -> Experiment:
         """An experiment and its state."""
-        return self._do(calls.experiment(name, digest))
+        return self._do(requests.experiment(name, digest))
 
     def pause(self, name: str) -> Experiment:
-        return self._do(calls.change(name, "pause"))
+        return self._do(requests.change(name, "pause"))
 
     def resume(self, name: str) -> Experiment:
-        return self._do(calls.change(name, "resume"))
+        return self._do(requests.change(name, "resume"))
 
     def archive(self, name: str) -> Experiment:
-        return self._do(calls.change(name, "archive"))
+        return self._do(requests.change(name, "archive"))
 
-    def decide(self, name: str, id: str | None = None) -> Decision:
+    def decide(self, name: str, id: str | None = None) -> DecisionResponse:
         """A decision, under your id or a new one; under an id that was used before, the decision made then."""
-        return self._do(calls.decide(name, id))
+        return self._do(requests.decide(name, id))
 
-    def decide_many(self, name: str, ids: Iterable[str] | int) -> list[Decision]:
+    def decide_many(self, name: str, ids: Iterable[str] | int) -> list[DecisionResponse]:
         """A decision under each id, or so many under new ones."""
-        return [decision for ask in calls.decide_many(name, ids) for decision in self._do(ask)]
+        return [decision for ask in requests.decide_many(name, ids) for decision in self._do(ask)]
 
     def observe(
-        self, name: str, decision: Decision | str, *, loss: float | None = None, reward: float | None = None
+        self, name: str, decision: DecisionResponse | str, *, loss: float | None = None, reward: float | None = None
     ) -> OutcomeReceipt:
         """Report the outcome of a decision, or of its id. `ServiceError` where it is unknown or contradicts another."""
-        return self._do(calls.observe(name, decision, loss, reward))
+        return self._do(requests.observe(name, decision, loss, reward))
 
     def observe_many(
         self, name: str, *, losses: Mapping[str, float] | None = None, rewards: Mapping[str, float] | None = None
     ) -> list[OutcomeReceipt]:
         """Report outcomes by the ids of their decisions; each is answered for itself."""
-        return [receipt for ask in calls.observe_many(name, losses, rewards) for receipt in self._do(ask)]
+        return [receipt for ask in requests.observe_many(name, losses, rewards) for receipt in self._do(ask)]
 
     def ledger(self, name: str, after: int = 0) -> Iterator[LedgerEvent]:
         """Every event of an experiment after a number, up to the last there is now."""
         while True:
             try:
-                with self._open(calls.path(name, f"ledger?after={after}"), {}) as lines:
+                with self._open(requests.path(name, f"ledger?after={after}"), {}) as lines:
                     for line in lines:
-                        event = calls.event_in(line)
+                        event = requests.event_in(line)
                         after = event.number
                         yield event
                 return
@@ -115,9 +115,9 @@ class Client:
 
     def watch(self, name: str) -> Iterator[Experiment]:
         """The state of an experiment now, and again whenever it has changed, until the service stops."""
-        with self._open(calls.path(name, "stream"), {"timeout": None}) as lines:
+        with self._open(requests.path(name, "stream"), {"timeout": None}) as lines:
             for line in lines:
-                yield from calls.states_in(line)
+                yield from requests.states_in(line)
 
     @contextmanager
     def _open(self, path: str, settings: dict[str, Any]) -> Iterator[Iterator[bytes]]:
@@ -137,16 +137,16 @@ class Client:
                 response.read()
             finally:
                 response.close()
-            calls.answered(response, Experiment)  # raises, unless it is worth asking again
+            requests.answered(response, Experiment)  # raises, unless it is worth asking again
             time.sleep(patience.after(response))
 
     @staticmethod
     def _lines(response: httpx.Response) -> Iterator[bytes]:
-        lines = calls.Lines()
+        lines = requests.Lines()
         for piece in response.iter_bytes():
             yield from lines.of(piece)
 
-    def _do(self, ask: Ask[T]) -> T:
+    def _do(self, ask: Request[T]) -> T:
         patience = Patience(self._patience)
         while True:
             try:
@@ -154,7 +154,7 @@ class Client:
             except httpx.TransportError as error:
                 time.sleep(patience.after(error))
                 continue
-            answer = calls.answered(response, ask.reply)
+            answer = requests.answered(response, ask.reply)
             if answer is not None:
                 return answer
             time.sleep(patience.after(response))

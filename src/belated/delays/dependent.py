@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from belated.delays.law import Delays, Integers
+from belated.errors import InvalidValue
 
 
 def _lightest(laws: Sequence[Delays]) -> float | None:
@@ -28,11 +29,11 @@ class ByArm(Delays):
 
     def __post_init__(self) -> None:
         if not isinstance(self.laws, Sequence) or isinstance(self.laws, str) or not self.laws:
-            raise ValueError(f"laws is {self.laws!r}; a list of laws of delay, one for each arm, is needed")
+            raise InvalidValue(f"laws is {self.laws!r}; a list of laws of delay, one for each arm, is needed")
         laws = tuple(Delays.find(law) for law in self.laws)
         for law in laws:
             if law.by != "round":
-                raise ValueError(f"{law!r} among the laws depends on the {law.by} itself")
+                raise InvalidValue(f"{law!r} among the laws depends on the {law.by} itself")
         object.__setattr__(self, "laws", laws)
 
     @property
@@ -68,7 +69,7 @@ class ByLoss(Delays):
         for name in ("good", "bad"):
             law = Delays.find(getattr(self, name))
             if law.by != "round":
-                raise ValueError(f"{name} is {law!r}, which depends on the {law.by} itself")
+                raise InvalidValue(f"{name} is {law!r}, which depends on the {law.by} itself")
             object.__setattr__(self, name, law)
 
     @property

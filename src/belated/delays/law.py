@@ -7,14 +7,15 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from belated.families import Family
+from belated.errors import InvalidValue, is_whole
+from belated.specs import Registry
 
 Integers = NDArray[np.int64]
 
 NEVER = int(np.iinfo(np.int64).max)
 
 
-class Delays(Family, ABC):
+class Delays(Registry, ABC):
     """A source of delays."""
 
     kind = "delays"
@@ -28,13 +29,13 @@ class Delays(Family, ABC):
     @classmethod
     def find(cls, wanted: Any) -> "Delays":
         """As in every family; and a whole number is that constant delay."""
-        if isinstance(wanted, int | np.integer) and not isinstance(wanted, bool):
+        if is_whole(wanted):
             wanted = {"name": "constant", "delay": int(wanted)}
         return super().find(wanted)
 
     @classmethod
-    def adopt(cls, stranger: Any) -> "Delays":
-        return _Adopted(stranger)
+    def wrap(cls, thing: Any) -> "Delays":
+        return _Wrapped(thing)
 
     by: str = "round"
     """What a delay depends on: the round alone, or also the `arm` that is played, or the `loss` that it brings."""
@@ -52,24 +53,24 @@ class FillsDelays(Protocol):
     def fill(self, rng: np.random.Generator, rounds: Integers) -> Any: ...
 
 
-class _Adopted(Delays):
+class _Wrapped(Delays, registered=False):
     """An object of somebody else's class: it has `fill`."""
 
-    def __init__(self, stranger: Any) -> None:
-        self.stranger = stranger
-        self.longest = getattr(stranger, "longest", None)
-        self.tail_index = getattr(stranger, "tail_index", None)
-        self.by = getattr(stranger, "by", "round")
+    def __init__(self, thing: Any) -> None:
+        self.thing = thing
+        self.longest = getattr(thing, "longest", None)
+        self.tail_index = getattr(thing, "tail_index", None)
+        self.by = getattr(thing, "by", "round")
 
     def __repr__(self) -> str:
-        return repr(self.stranger)
+        return repr(self.thing)
 
     @property
     def title(self) -> str:
-        return str(getattr(self.stranger, "title", type(self.stranger).__name__))
+        return str(getattr(self.thing, "title", type(self.thing).__name__))
 
     def fill(self, rng: np.random.Generator, rounds: Integers) -> Integers:
-        return self.stranger.fill(rng, rounds)
+        return self.thing.fill(rng, rounds)
 
 
 def whole(values: NDArray[np.float64]) -> Integers:
@@ -79,11 +80,7 @@ def whole(values: NDArray[np.float64]) -> Integers:
 
 
 def check_delay(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 0 <= value <= NEVER:
-        raise ValueError(f"{name} is {value!r}; a whole number of rounds, at least 0 and below 2^63, is needed")
+    """Return a delay in rounds, or raise."""
+    if not is_whole(value) or not 0 <= value <= NEVER:
+        raise InvalidValue(f"{name} is {value!r}; a whole number of rounds, at least 0 and below 2^63, is needed", name)
     return int(value)
-
-
-def check_positive(name: str, value: Any) -> None:
-    if not isinstance(value, int | float | np.number) or not 0.0 < value < math.inf:
-        raise ValueError(f"{name} is {value!r}; a positive number is needed")

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from belated.delays.law import Delays, Integers, check_delay, check_positive, whole
+from belated.delays.law import Delays, Integers, check_delay, whole
+from belated.errors import InvalidValue, check_positive
 
 
 @dataclass(frozen=True)
@@ -27,14 +28,13 @@ class Constant(Delays):
 class NoDelay(Constant):
     """No delay: each outcome comes before the next decision."""
 
+    word = "none"
+
     def __init__(self) -> None:
         super().__init__(0)
 
     def __repr__(self) -> str:
         return "NoDelay()"
-
-
-Delays.members["none"] = Delays.members.pop("nodelay")  # the word for it on the command line
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Uniform(Delays):
 
     def __post_init__(self) -> None:
         if check_delay("high", self.high) < check_delay("low", self.low):
-            raise ValueError(f"high is {self.high!r}; at least low, {self.low!r}, is needed")
+            raise InvalidValue(f"high is {self.high!r}; at least low, {self.low!r}, is needed")
 
     @property
     def title(self) -> str:
@@ -110,7 +110,7 @@ class Batches(Delays):
 
     def __post_init__(self) -> None:
         if check_delay("every", self.every) < 1:
-            raise ValueError(f"every is {self.every!r}; a whole number of at least 1 round is needed")
+            raise InvalidValue(f"every is {self.every!r}; a whole number of at least 1 round is needed")
 
     @property
     def title(self) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from belated.delays.law import NEVER, Delays, Integers, check_delay
+from belated.errors import InvalidValue
 
 
 class Recorded(Delays):
@@ -46,7 +47,7 @@ class Empirical(Delays):
             self.source = f"{len(file)} delays"
             values = [NEVER if delay is None else check_delay(f"delay {k}", delay) for k, delay in enumerate(file)]
         if not values:
-            raise ValueError(f"{self.source} holds no delays; at least one is needed")
+            raise InvalidValue(f"{self.source} holds no delays; at least one is needed")
         self.delays = np.array(values, dtype=np.int64)
         self.tail_index = 0.0 if (self.delays == NEVER).any() else math.inf
 
@@ -68,7 +69,7 @@ def read_delays(file: str | Path) -> list[int]:
     try:
         lines = Path(file).read_text(encoding="utf-8").splitlines()
     except UnicodeDecodeError as error:
-        raise ValueError(f"{file} is not text: {error}") from error
+        raise InvalidValue(f"{file} is not text: {error}") from error
     return [_delay(f"{file}, line {k}", line) for k, line in enumerate(lines, 1) if not line.startswith("#")]
 
 
@@ -81,5 +82,5 @@ def _delay(place: str, line: str) -> Any:
     except ValueError:
         number = -1.0
     if not 0.0 <= number < 2.0**62:
-        raise ValueError(f"{place}: {text!r} is not a delay; a number of rounds, at least 0, or never is needed")
+        raise InvalidValue(f"{place}: {text!r} is not a delay; a number of rounds, at least 0, or never is needed")
     return int(number)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from belated.delays.law import NEVER, Delays, Integers, check_delay
-from belated.environments import check_share
+from belated.errors import check_share
 
 
 class _Spoiled:

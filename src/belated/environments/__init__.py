@@ -1,12 +1,12 @@
 """What generates losses. Oblivious, as in the paper: losses do not depend on what was played.
 
 An environment fills chunks: for an array of round numbers it returns the expected losses of every arm and, unless
-they are coins (`belated.coins`), the losses. All learners of one replication meet the same. To add one, subclass
+they are coins (`belated.core.random`), the losses. All learners of one replication meet the same. To add one, subclass
 `Environment`: the class is then known by its name in small letters on the command line and in TOML files.
 """
 
 from belated.environments.adversarial import Blocks, Constrained, Corrupted, Drifting, Resonant, Switching
-from belated.environments.environment import Environment, Filled, FillsLosses, Floats, Rounds, check_arms, check_share
+from belated.environments.environment import Environment, Filled, FillsLosses, Floats, Rounds, check_arms
 from belated.environments.stochastic import Bernoulli, Beta, Recorded, Stochastic
 
 __all__ = [
@@ -26,5 +26,4 @@ __all__ = [
     "Stochastic",
     "Switching",
     "check_arms",
-    "check_share",
 ]

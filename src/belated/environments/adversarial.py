@@ -5,9 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from belated import coins
-from belated.environments.environment import Filled, Rounds, WithGap, check_period
+from belated.core import random
+from belated.environments.environment import Filled, Rounds, WithGap
 from belated.environments.stochastic import one_better
+from belated.errors import InvalidValue, check_count
 
 
 @dataclass(frozen=True)
@@ -26,9 +27,9 @@ class Constrained(WithGap):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not isinstance(self.growth, int | float) or not 1.0 <= self.growth <= 100.0:
-            raise ValueError(f"growth is {self.growth!r}; a number from 1 to 100 is needed")
+            raise InvalidValue(f"growth is {self.growth!r}; a number from 1 to 100 is needed")
         if not isinstance(self.first, int) or not self.first >= 1:
-            raise ValueError(f"first is {self.first!r}; a first phase of at least 1 round is needed")
+            raise InvalidValue(f"first is {self.first!r}; a first phase of at least 1 round is needed")
 
     @property
     def title(self) -> str:
@@ -62,7 +63,7 @@ class Switching(WithGap):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_period("every", self.every)
+        check_count("every", self.every)
 
     @property
     def title(self) -> str:
@@ -88,7 +89,7 @@ class Blocks(WithGap):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_period("length", self.length)
+        check_count("length", self.length)
 
     @property
     def title(self) -> str:
@@ -96,7 +97,7 @@ class Blocks(WithGap):
 
     def fill(self, rng: np.random.Generator, rounds: Rounds) -> Filled:
         blocks, place = np.unique((rounds - 1) // self.length, return_inverse=True)
-        losses = coins.flip_all(coins.key_of_stream(rng), blocks, one_better(self.arms, self.gap))[place]
+        losses = random.flip_all(random.seed_of_generator(rng), blocks, one_better(self.arms, self.gap))[place]
         return losses, losses
 
 
@@ -120,9 +121,9 @@ class Resonant(WithGap):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_period("delay", self.delay)
+        check_count("delay", self.delay)
         if self.shape not in ("sine", "square"):
-            raise ValueError(f"shape is {self.shape!r}; sine or square is needed")
+            raise InvalidValue(f"shape is {self.shape!r}; sine or square is needed")
 
     @property
     def title(self) -> str:
@@ -150,7 +151,7 @@ class Corrupted(WithGap):
     def __post_init__(self) -> None:
         super().__post_init__()
         if isinstance(self.budget, bool) or not isinstance(self.budget, int | np.integer) or self.budget < 0:
-            raise ValueError(f"budget is {self.budget!r}; a whole number of rounds, at least 0, is needed")
+            raise InvalidValue(f"budget is {self.budget!r}; a whole number of rounds, at least 0, is needed")
 
     @property
     def title(self) -> str:
@@ -172,7 +173,7 @@ class Drifting(WithGap):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_period("period", self.period)
+        check_count("period", self.period)
 
     @property
     def title(self) -> str:

@@ -7,15 +7,16 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from belated.families import Family
-from belated.simplex import FEWEST_ARMS, MOST_ARMS
+from belated.core.ftrl import FEWEST_ARMS, MOST_ARMS
+from belated.errors import InvalidValue, check_share, is_whole
+from belated.specs import Registry
 
 Floats = NDArray[np.float64]
 Rounds = NDArray[np.int64]
 Filled = tuple[Floats, Floats | None]
 
 
-class Environment(Family, ABC):
+class Environment(Registry, ABC):
     """A source of losses for `n_arms` arms."""
 
     kind = "environment"
@@ -24,8 +25,8 @@ class Environment(Family, ABC):
     """The last round it can fill, or None where there is no last."""
 
     @classmethod
-    def adopt(cls, stranger: Any) -> "Environment":
-        return _Adopted(stranger)
+    def wrap(cls, thing: Any) -> "Environment":
+        return _Wrapped(thing)
 
     @property
     def steady_means(self) -> Floats | None:
@@ -53,47 +54,36 @@ class FillsLosses(Protocol):
     def fill(self, rng: np.random.Generator, rounds: NDArray[np.int64]) -> tuple[Any, Any]: ...
 
 
-class _Adopted(Environment):
+class _Wrapped(Environment, registered=False):
     """An object of somebody else's class: it has `n_arms` and `fill`."""
 
-    def __init__(self, stranger: Any) -> None:
-        self.stranger = stranger
-        self.n_arms = check_arms(getattr(stranger, "n_arms", None))
-        self.longest = getattr(stranger, "longest", None)
+    def __init__(self, thing: Any) -> None:
+        self.thing = thing
+        self.n_arms = check_arms(getattr(thing, "n_arms", None))
+        self.longest = getattr(thing, "longest", None)
 
     def __repr__(self) -> str:
-        return repr(self.stranger)
+        return repr(self.thing)
 
     @property
     def title(self) -> str:
-        return str(getattr(self.stranger, "title", type(self.stranger).__name__))
+        return str(getattr(self.thing, "title", type(self.thing).__name__))
 
     def fill(self, rng: np.random.Generator, rounds: NDArray[np.int64]) -> tuple[Floats, Floats | None]:
-        return self.stranger.fill(rng, rounds)
+        return self.thing.fill(rng, rounds)
 
 
 def check_arms(n_arms: Any) -> int:
-    if isinstance(n_arms, bool) or not isinstance(n_arms, int | np.integer) or not FEWEST_ARMS <= n_arms <= MOST_ARMS:
-        raise ValueError(
-            f"the number of arms is {n_arms!r}; a whole number from {FEWEST_ARMS} to {MOST_ARMS} is needed"
+    """Return a number of arms, or raise."""
+    if not is_whole(n_arms) or not FEWEST_ARMS <= n_arms <= MOST_ARMS:
+        raise InvalidValue(
+            f"the number of arms is {n_arms!r}; a whole number from {FEWEST_ARMS} to {MOST_ARMS} is needed", "arms"
         )
     return int(n_arms)
 
 
-def check_share(name: str, value: Any) -> float:
-    if not isinstance(value, int | float | np.number) or not 0.0 <= value <= 1.0:
-        raise ValueError(f"{name} is {value!r}; a number from 0 to 1 is needed")
-    return float(value)
-
-
-def check_period(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise ValueError(f"{name} is {value!r}; a whole number of at least 1 round is needed")
-    return int(value)
-
-
 @dataclass(frozen=True)
-class WithGap(Environment):
+class WithGap(Environment, registered=False):
     """An environment of some arms and a gap."""
 
     arms: int = 10
@@ -106,6 +96,3 @@ class WithGap(Environment):
     @property
     def n_arms(self) -> int:  # type: ignore[override]
         return self.arms
-
-
-del Environment.members["withgap"]  # a base, not an environment to play in

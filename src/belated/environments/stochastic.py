@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from belated.environments.environment import Environment, Filled, Floats, Rounds, WithGap, check_arms, check_share
+from belated.environments.environment import Environment, Filled, Floats, Rounds, WithGap, check_arms
+from belated.errors import InvalidValue, check_share
 
 
 def one_better(arms: int, gap: float) -> Floats:
@@ -24,7 +25,7 @@ class Bernoulli(Environment):
 
     def __post_init__(self) -> None:
         if not isinstance(self.means, Sequence | np.ndarray) or isinstance(self.means, str):
-            raise ValueError(f"means is {self.means!r}; a list of numbers from 0 to 1 is needed")
+            raise InvalidValue(f"means is {self.means!r}; a list of numbers from 0 to 1 is needed")
         means = tuple(check_share(f"means[{i}]", mean) for i, mean in enumerate(self.means))
         check_arms(len(means))
         object.__setattr__(self, "means", means)
@@ -71,9 +72,9 @@ class Beta(WithGap):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not isinstance(self.concentration, int | float) or not 1e-3 <= self.concentration <= 1e6:
-            raise ValueError(f"concentration is {self.concentration!r}; a number from 0.001 to 1e6 is needed")
+            raise InvalidValue(f"concentration is {self.concentration!r}; a number from 0.001 to 1e6 is needed")
         if self.gap == 1.0:
-            raise ValueError("gap is 1; a number below 1 is needed, since Beta losses are never certain")
+            raise InvalidValue("gap is 1; a number below 1 is needed, since Beta losses are never certain")
 
     @property
     def title(self) -> str:
@@ -93,12 +94,12 @@ class Recorded(Environment):
     def __init__(self, losses: ArrayLike) -> None:
         matrix = np.array(losses, dtype=np.float64)
         if matrix.ndim != 2:
-            raise ValueError(f"losses has shape {matrix.shape}; a matrix of rounds x arms is needed")
+            raise InvalidValue(f"losses has shape {matrix.shape}; a matrix of rounds x arms is needed")
         self.n_arms = check_arms(matrix.shape[1])
         wrong = np.argwhere(~((matrix >= 0.0) & (matrix <= 1.0)))
         if wrong.size:
             t, arm = (int(index) for index in wrong[0])
-            raise ValueError(f"losses[{t}, {arm}] is {matrix[t, arm]}; a number from 0 to 1 is needed")
+            raise InvalidValue(f"losses[{t}, {arm}] is {matrix[t, arm]}; a number from 0 to 1 is needed")
         self.losses = matrix
         self.longest = matrix.shape[0]
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from belated import specs
-from belated.errors import unknown
+from belated.errors import InvalidValue, unknown
 from belated.learners import (
     balanced,
     bold,
@@ -39,11 +39,22 @@ from belated.learners import (
     ucb,
     uniform,
 )
-from belated.learners.learner import Learner, Parameter, TunedLearner, Value
-from belated.learners.plain import PlainLearner
+from belated.learners.learner import Gauge, Learner, Parameter, TunedLearner, Value
 from belated.learners.published import published
+from belated.learners.python_learner import PythonLearner
 
-__all__ = ["Learner", "Parameter", "PlainLearner", "TunedLearner", "Value", "catalogue", "find", "published", "tune"]
+__all__ = [
+    "Gauge",
+    "Learner",
+    "Parameter",
+    "PythonLearner",
+    "TunedLearner",
+    "Value",
+    "catalogue",
+    "find",
+    "published",
+    "tune",
+]
 
 _FAMILIES = (
     (balanced, robust, hybrid, hybrid_skipping, damped, sapo),
@@ -59,14 +70,19 @@ catalogue: Mapping[str, Learner] = MappingProxyType(
 
 
 def find(name: str) -> Learner:
-    """The learner of that name."""
+    """Return the learner of that name."""
     if name not in catalogue:
         raise unknown("learner", name, catalogue)
     return catalogue[name]
 
 
 def tune(learner: "str | Learner | TunedLearner", **values: Value) -> TunedLearner:
-    """A learner with its parameters set, from a name, from words such as `robust:delay_constant=1`, or from itself."""
+    """Return a learner with its parameters set.
+
+    It is given by a spec such as `robust:delay_constant=1`, by `module:NAME` for one of your own, or as an object.
+    """
+    if isinstance(learner, str) and specs.is_reference(learner):
+        learner = _loaded(learner)
     if isinstance(learner, TunedLearner):
         if not values:
             return learner
@@ -74,8 +90,21 @@ def tune(learner: "str | Learner | TunedLearner", **values: Value) -> TunedLearn
     if isinstance(learner, Learner):
         return learner.with_parameters(**values)
     if not isinstance(learner, str):
-        raise ValueError(
-            f"learner is {learner!r}; a name, words such as 'robust:delay_constant=1' or a Learner is needed"
+        raise InvalidValue(
+            f"learner is {learner!r}; a spec such as 'robust:delay_constant=1', module:NAME or a Learner is needed",
+            "learner",
         )
     name, settings = specs.parse(learner)
     return find(name).with_parameters(**{**settings, **values})
+
+
+def _loaded(reference: str) -> "Learner | TunedLearner":
+    """Return the learner that a `module:NAME` names: an object, or a class in plain Python."""
+    thing = specs.load(reference)
+    if isinstance(thing, Learner | TunedLearner):
+        return thing
+    if isinstance(thing, type):
+        return PythonLearner(reference.partition(":")[2], thing)
+    raise InvalidValue(
+        f"{reference!r} is {thing!r}; a Learner, a PythonLearner or a class with decide and learn is needed", "learner"
+    )

@@ -1,4 +1,4 @@
-"""The default: pay for delay what it has been seen to cost. Our own; docs/theory.md says what of it is proved.
+"""The default: set the regularisation from the measured cost of delay. docs/theory.md says what of it is proved.
 
 Follow the regularised leader as Masoudian, Zimmert & Seldin (2024) do, Tsallis entropy against what any bandit must
 explore, negative entropy against what delay does. But the rate of the latter is not set in advance by the count of what
@@ -14,24 +14,25 @@ the largest value that the running sum of costs has had,
     x_t = argmin <L, x> - sqrt(t) sum sqrt(x_i) + (kappa B_t / log K) sum x_i (log x_i - 1),          kappa = 2:
 
 the penalty b log K balances the cost that it is there to prevent, as in AdaHedge. Estimates have reduced variance
-(`belated.learners.reduced`), with the paper's implicit exploration lambda_{s,t} = exp(-D_t / (D_t - D_s)); patience is
-the paper's but for its constant, sqrt(D_t / c) with c = 1 where the paper has 49 K^(2/3) log K. Without delay it is
-Tsallis-INF (RV).
+(`belated.learners.reduced_variance`), with the paper's implicit exploration
+lambda_{s,t} = exp(-D_t / (D_t - D_s)). Patience is the paper's but for its constant: sqrt(D_t / c) with c = 1 where
+the paper has 49 K^(2/3) log K. Without delay it is Tsallis-INF (RV).
 """
 
 import math
+from collections.abc import Mapping
 
-from belated import pages, simplex
-from belated.kernels import Vector, kernel
-from belated.learners import leader, reduced, robust
-from belated.learners.learner import Learner, Pages, Parameter
+from belated.core import ftrl, pages
+from belated.core.kernels import Vector, kernel
+from belated.learners import ftrl_steps, reduced_variance, robust
+from belated.learners.learner import Gauge, Learner, Pages, Parameter
 
-COST = leader.OWN  # the running sum of costs
-HIGHEST = leader.OWN + 1  # B, the largest value it has had
-RATE_UNIT = leader.OWN + 2  # kappa / log K
-ARMS = leader.OWN + 3
-MOVED = leader.OWN + 4  # whether an outcome has come in this round
-HEAD = leader.OWN + 5  # of the pages
+COST = ftrl_steps.OWN  # the running sum of costs
+HIGHEST = ftrl_steps.OWN + 1  # B, the largest value it has had
+RATE_UNIT = ftrl_steps.OWN + 2  # kappa / log K
+ARMS = ftrl_steps.OWN + 3
+MOVED = ftrl_steps.OWN + 4  # whether an outcome has come in this round
+HEAD = ftrl_steps.OWN + 5  # of the pages
 
 KAPPA = 0
 PATIENCE_CONSTANT = 1
@@ -41,55 +42,64 @@ BASELINE = 2
 @kernel
 def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
     own = state[: int(state[HEAD + pages.FIRST])]
-    if own[leader.ROUND] == 0.0:
+    if own[ftrl_steps.ROUND] == 0.0:
         own[RATE_UNIT] = params[KAPPA] / math.log(p.size)
         own[ARMS] = p.size
     own[MOVED] = 0.0
-    leader.count(own, outstanding)
-    simplex.solve(own, 0.5 * math.sqrt(own[leader.ROUND]), own[RATE_UNIT] * own[HIGHEST], p)
-    return reduced.note(state, HEAD, p, params[BASELINE] / own[leader.ROUND], own[leader.CUMULATIVE_OUTSTANDING])
+    ftrl_steps.count(own, outstanding)
+    ftrl.solve(own, 0.5 * math.sqrt(own[ftrl_steps.ROUND]), own[RATE_UNIT] * own[HIGHEST], p)
+    return reduced_variance.note(
+        state, HEAD, p, params[BASELINE] / own[ftrl_steps.ROUND], own[ftrl_steps.CUMULATIVE_OUTSTANDING]
+    )
 
 
 @kernel
 def learn(state: Vector, params: Vector, arm: int, loss: float, propensity: float, mark: float) -> None:
-    now = state[leader.CUMULATIVE_OUTSTANDING]
-    then = reduced.kept(state, HEAD, mark)
+    now = state[ftrl_steps.CUMULATIVE_OUTSTANDING]
+    then = reduced_variance.kept(state, HEAD, mark)
     weight = 1.0 / robust.implicit_exploration(now, then, propensity)
     if now > then or state[MOVED] != 0.0:  # else nothing has moved since the decision
         if state[MOVED] != 0.0:
-            simplex.settle(state[: int(state[HEAD + pages.FIRST])], int(state[ARMS]))
-        state[COST] += (loss - 0.5) * (1.0 - simplex.share(state, arm) * weight)
+            ftrl.settle(state[: int(state[HEAD + pages.FIRST])], int(state[ARMS]))
+        state[COST] += (loss - 0.5) * (1.0 - ftrl.share(state, arm) * weight)
         state[HIGHEST] = max(state[HIGHEST], state[COST])
     state[MOVED] = 1.0
-    reduced.add(state, HEAD, arm, loss, weight, mark)
+    reduced_variance.add(state, HEAD, arm, loss, weight, mark)
 
 
 @kernel
 def patience(state: Vector, params: Vector) -> float:
-    return math.sqrt(state[leader.CUMULATIVE_OUTSTANDING] / params[PATIENCE_CONSTANT])
+    return math.sqrt(state[ftrl_steps.CUMULATIVE_OUTSTANDING] / params[PATIENCE_CONSTANT])
 
 
 @kernel
 def forget(state: Vector, params: Vector, mark: float) -> None:
-    reduced.forget(state, HEAD, mark)
+    reduced_variance.forget(state, HEAD, mark)
+
+
+def allowed_cost(values: Mapping[str, float], n_arms: int, total_outstanding: float) -> float:
+    """Return sqrt(2 D_T log K / kappa), what B should not exceed (docs/theory.md, a sketch)."""
+    kappa = values["kappa"]
+    return math.sqrt(2.0 * total_outstanding * math.log(n_arms) / kappa) if kappa else math.inf
 
 
 LEARNER = Learner(
     name="balanced",
-    summary="pays for delay what delay has been seen to cost; measured, not proved",
+    summary="sets its regularisation from the measured cost of delay; measured, not proved",
     paper="this project, docs/theory.md",
-    size=simplex.size,
-    losses_at=simplex.LOSSES_AT,
+    size=ftrl.size,
+    losses_at=ftrl.LOSSES_AT,
     decide=decide,
     learn=learn,
     patience=patience,
     forget=forget,
-    pages=Pages(HEAD, reduced.page_size),
+    pages=Pages(HEAD, reduced_variance.page_size),
+    gauges=(Gauge("balance", "B, against √(2 D_T log K / κ)", "docs/theory.md, a sketch", HIGHEST, allowed_cost),),
     parameters=(
         Parameter("kappa", 2.0, 0.0, 1e9, "κ, the price of delay over its measured cost, in the entropy rate"),
         Parameter(
             "patience_constant", 1.0, 1e-9, 1e9, "the patience is sqrt(D_t / this); the paper has 49 K^(2/3) log K"
         ),
-        reduced.BASELINE,
+        reduced_variance.BASELINE,
     ),
 )

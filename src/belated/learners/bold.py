@@ -12,10 +12,10 @@ copy whose outcome never comes waits for ever. Of several free copies the one fr
 that open.
 """
 
-from belated import pages, simplex
-from belated.kernels import Vector, kernel
-from belated.layout import Layout
-from belated.learners import exp3, leader, tsallis
+from belated.core import ftrl, pages
+from belated.core.kernels import Vector, kernel
+from belated.core.layout import Layout
+from belated.learners import exp3, ftrl_steps, tsallis
 from belated.learners.learner import Learner, Pages, Parameter
 
 HEAD = 0  # of the pages, a copy on each
@@ -41,7 +41,7 @@ def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
 def learn(state: Vector, params: Vector, arm: int, loss: float, propensity: float, mark: float) -> None:
     page = int(mark)
     begin = pages.begin(state, HEAD, page)
-    leader.learn(state[begin + 1 : begin + int(state[HEAD + pages.SIZE])], params, arm, loss, propensity, 0.0)
+    ftrl_steps.learn(state[begin + 1 : begin + int(state[HEAD + pages.SIZE])], params, arm, loss, propensity, 0.0)
     state[LOSSES + arm] += loss / propensity
     pages.give_back(state, HEAD, page)
 
@@ -52,7 +52,7 @@ def size(n_arms: int) -> int:
 
 
 def page_size(n_arms: int) -> int:
-    return 1 + simplex.size(n_arms)
+    return 1 + ftrl.size(n_arms)
 
 
 LEARNER = Learner(

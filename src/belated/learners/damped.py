@@ -15,9 +15,9 @@ opens, as in `robust`. With d = 0 and no delay it is Tsallis-INF.
 
 import math
 
-from belated import simplex
-from belated.kernels import Vector, kernel
-from belated.learners import leader
+from belated.core import ftrl
+from belated.core.kernels import Vector, kernel
+from belated.learners import ftrl_steps
 from belated.learners.knowledge import LONGEST_DELAY
 from belated.learners.learner import Learner, Parameter
 
@@ -26,22 +26,22 @@ TSALLIS_CONSTANT = 1
 ENTROPY_CONSTANT = 2
 
 # Places among the solver's single numbers.
-TSALLIS_START = leader.OWN  # eta_0
-ENTROPY_START = leader.OWN + 1  # gamma_0
+TSALLIS_START = ftrl_steps.OWN  # eta_0
+ENTROPY_START = ftrl_steps.OWN + 1  # gamma_0
 
 
 @kernel
 def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
     log_arms = math.log(p.size)
-    if state[leader.ROUND] == 0.0:
+    if state[ftrl_steps.ROUND] == 0.0:
         delay = params[LONGEST]
         root = p.size ** (1.0 / 3.0)
         state[TSALLIS_START] = params[TSALLIS_CONSTANT] * delay + (delay / (root * log_arms)) ** 2
         state[ENTROPY_START] = (params[ENTROPY_CONSTANT] * delay * root) ** 2 * log_arms
-    leader.count(state, outstanding)
-    tsallis_rate = math.sqrt(state[leader.ROUND] + state[TSALLIS_START])
-    entropy_rate = math.sqrt((state[leader.CUMULATIVE_OUTSTANDING] + state[ENTROPY_START]) / log_arms)
-    simplex.solve(state, tsallis_rate, entropy_rate, p)
+    ftrl_steps.count(state, outstanding)
+    tsallis_rate = math.sqrt(state[ftrl_steps.ROUND] + state[TSALLIS_START])
+    entropy_rate = math.sqrt((state[ftrl_steps.CUMULATIVE_OUTSTANDING] + state[ENTROPY_START]) / log_arms)
+    ftrl.solve(state, tsallis_rate, entropy_rate, p)
     return 0.0
 
 
@@ -49,10 +49,10 @@ LEARNER = Learner(
     name="damped",
     summary="best of both worlds under delays whose longest is known",
     paper="Masoudian, Zimmert & Seldin 2022",
-    size=simplex.size,
-    losses_at=simplex.LOSSES_AT,
+    size=ftrl.size,
+    losses_at=ftrl.LOSSES_AT,
     decide=decide,
-    learn=leader.learn,
+    learn=ftrl_steps.learn,
     parameters=(
         LONGEST_DELAY,
         Parameter("tsallis_constant", 10.0, 0.0, 1e9, "10 in eta_0; recalled"),

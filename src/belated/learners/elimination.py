@@ -12,22 +12,22 @@ stochastic, d_i(q) being the q-quantile of the delays of arm i. The constant 2 i
 
 import math
 
-from belated.kernels import Vector, kernel
-from belated.learners import counts
+from belated.core.kernels import Vector, kernel
+from belated.learners import mean_steps
 from belated.learners.knowledge import HORIZON
 from belated.learners.learner import Learner, Parameter
 
 T = 0
 C = 1
 
-LAST = counts.OWN  # the arm played last, plus 1
-ELIMINATED = counts.ARM_OWN  # 1 where it is
+LAST = mean_steps.OWN  # the arm played last, plus 1
+ELIMINATED = mean_steps.ARM_OWN  # 1 where it is
 
 
 @kernel(inline=True)
 def _radius(state: Vector, params: Vector, arm: int) -> float:
     """Endless for an arm without any outcome, about which nothing is known."""
-    observed = state[counts.at(arm) + counts.OBSERVED]
+    observed = state[mean_steps.at(arm) + mean_steps.OBSERVED]
     return math.sqrt(params[C] * math.log(params[T]) / observed) if observed > 0.0 else math.inf
 
 
@@ -35,16 +35,16 @@ def _radius(state: Vector, params: Vector, arm: int) -> float:
 def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
     worst = math.inf  # the smallest upper end of an active arm's losses
     for i in range(p.size):
-        if state[counts.at(i) + ELIMINATED] == 0.0:
-            worst = min(worst, counts.mean(state, i) + _radius(state, params, i))
+        if state[mean_steps.at(i) + ELIMINATED] == 0.0:
+            worst = min(worst, mean_steps.mean(state, i) + _radius(state, params, i))
     for i in range(p.size):
-        if counts.mean(state, i) - _radius(state, params, i) > worst:
-            state[counts.at(i) + ELIMINATED] = 1.0
+        if mean_steps.mean(state, i) - _radius(state, params, i) > worst:
+            state[mean_steps.at(i) + ELIMINATED] = 1.0
     chosen = int(state[LAST]) % p.size
-    while state[counts.at(chosen) + ELIMINATED] != 0.0:
+    while state[mean_steps.at(chosen) + ELIMINATED] != 0.0:
         chosen = (chosen + 1) % p.size
     state[LAST] = chosen + 1.0
-    counts.play(state, chosen, 0.0, p)
+    mean_steps.play(state, chosen, 0.0, p)
     return 0.0
 
 
@@ -52,9 +52,9 @@ LEARNER = Learner(
     name="elimination",
     summary="plays all arms in turns until some are surely worse; for stochastic losses only",
     paper="Lancewicki, Segal, Koren & Mansour 2021, successive elimination",
-    size=counts.size,
-    losses_at=counts.LOSSES_AT,
+    size=mean_steps.size,
+    losses_at=mean_steps.LOSSES_AT,
     decide=decide,
-    learn=counts.learn,
+    learn=mean_steps.learn,
     parameters=(HORIZON, Parameter("radius_constant", 2.0, 1e-9, 1e6, "c in sqrt(c log T / n); recalled")),
 )

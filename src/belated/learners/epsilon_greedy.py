@@ -6,8 +6,8 @@ Arms without any outcome come first, the one with the fewest decisions before th
 regret grows by exploration (mean gap) a round, for ever.
 """
 
-from belated.kernels import Vector, kernel
-from belated.learners import counts
+from belated.core.kernels import Vector, kernel
+from belated.learners import mean_steps
 from belated.learners.learner import Learner, Parameter
 
 EXPLORATION = 0
@@ -15,7 +15,7 @@ EXPLORATION = 0
 
 @kernel
 def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
-    counts.play_best(state, False, params[EXPLORATION], p)
+    mean_steps.play_best(state, False, params[EXPLORATION], p)
     return 0.0
 
 
@@ -23,9 +23,9 @@ LEARNER = Learner(
     name="epsilon_greedy",
     summary="the best mean so far, with a share of exploration; no guarantee",
     paper="folklore",
-    size=counts.size,
-    losses_at=counts.LOSSES_AT,
+    size=mean_steps.size,
+    losses_at=mean_steps.LOSSES_AT,
     decide=decide,
-    learn=counts.learn,
+    learn=mean_steps.learn,
     parameters=(Parameter("exploration", 0.1, 0.0, 1.0, "the share of decisions drawn uniformly"),),
 )

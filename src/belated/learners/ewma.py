@@ -7,11 +7,11 @@ Arms without any outcome come first, the one with the fewest decisions before th
 over all time would be slow to see, and never settles.
 """
 
-from belated.kernels import Vector, kernel
-from belated.learners import counts
+from belated.core.kernels import Vector, kernel
+from belated.learners import mean_steps
 from belated.learners.learner import Learner, Parameter
 
-AVERAGE = counts.ARM_OWN
+AVERAGE = mean_steps.ARM_OWN
 
 WEIGHT = 0
 EXPLORATION = 1
@@ -19,24 +19,24 @@ EXPLORATION = 1
 
 @kernel
 def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
-    counts.play_best(state, True, params[EXPLORATION], p)
+    mean_steps.play_best(state, True, params[EXPLORATION], p)
     return 0.0
 
 
 @kernel
 def learn(state: Vector, params: Vector, arm: int, loss: float, propensity: float, mark: float) -> None:
-    place = counts.at(arm) + AVERAGE
-    weight = params[WEIGHT] if state[counts.at(arm) + counts.OBSERVED] > 0.0 else 1.0
+    place = mean_steps.at(arm) + AVERAGE
+    weight = params[WEIGHT] if state[mean_steps.at(arm) + mean_steps.OBSERVED] > 0.0 else 1.0
     state[place] += weight * (loss - state[place])
-    counts.learn(state, params, arm, loss, propensity, mark)
+    mean_steps.learn(state, params, arm, loss, propensity, mark)
 
 
 LEARNER = Learner(
     name="ewma",
     summary="the best moving average, with a share of exploration; no guarantee",
     paper="folklore",
-    size=counts.size,
-    losses_at=counts.LOSSES_AT,
+    size=mean_steps.size,
+    losses_at=mean_steps.LOSSES_AT,
     decide=decide,
     learn=learn,
     parameters=(

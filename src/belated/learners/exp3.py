@@ -9,16 +9,16 @@ O(sqrt(KT log K)) against any losses, without delay.
 
 import math
 
-from belated import simplex
-from belated.kernels import Vector, kernel
-from belated.learners import leader
+from belated.core import ftrl
+from belated.core.kernels import Vector, kernel
+from belated.learners import ftrl_steps
 from belated.learners.learner import Learner
 
 
 @kernel
 def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
-    leader.count(state, outstanding)
-    leader.exponential_weights(state, math.sqrt(math.log(p.size) / (state[leader.ROUND] * p.size)), p)
+    ftrl_steps.count(state, outstanding)
+    ftrl_steps.exponential_weights(state, math.sqrt(math.log(p.size) / (state[ftrl_steps.ROUND] * p.size)), p)
     return 0.0
 
 
@@ -26,8 +26,8 @@ LEARNER = Learner(
     name="exp3",
     summary="exponential weights; adversarial rate where nothing is delayed",
     paper="Auer, Cesa-Bianchi, Freund & Schapire 2002, EXP3 (anytime, losses)",
-    size=simplex.size,
-    losses_at=simplex.LOSSES_AT,
+    size=ftrl.size,
+    losses_at=ftrl.LOSSES_AT,
     decide=decide,
-    learn=leader.learn,
+    learn=ftrl_steps.learn,
 )

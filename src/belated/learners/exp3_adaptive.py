@@ -10,9 +10,9 @@ not read; a and b are parameters.
 
 import math
 
-from belated import simplex
-from belated.kernels import Vector, kernel
-from belated.learners import leader
+from belated.core import ftrl
+from belated.core.kernels import Vector, kernel
+from belated.learners import ftrl_steps
 from belated.learners.learner import Learner, Parameter
 
 ARMS_CONSTANT = 0
@@ -22,15 +22,15 @@ DELAY_CONSTANT = 1
 @kernel(inline=True)
 def adaptive_rate(state: Vector, arms_constant: float, delay_constant: float, arms: int) -> float:
     """sqrt(log K / (a K t + b D_t))."""
-    price = arms_constant * arms * state[leader.ROUND] + delay_constant * state[leader.CUMULATIVE_OUTSTANDING]
+    price = arms_constant * arms * state[ftrl_steps.ROUND] + delay_constant * state[ftrl_steps.CUMULATIVE_OUTSTANDING]
     return math.sqrt(math.log(arms) / price)
 
 
 @kernel
 def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
-    leader.count(state, outstanding)
+    ftrl_steps.count(state, outstanding)
     rate = adaptive_rate(state, params[ARMS_CONSTANT], params[DELAY_CONSTANT], p.size)
-    leader.exponential_weights(state, rate, p)
+    ftrl_steps.exponential_weights(state, rate, p)
     return 0.0
 
 
@@ -43,9 +43,9 @@ LEARNER = Learner(
     name="exp3_adaptive",
     summary="exponential weights whose rate follows the count of what is outstanding",
     paper="György & Joulani 2021",
-    size=simplex.size,
-    losses_at=simplex.LOSSES_AT,
+    size=ftrl.size,
+    losses_at=ftrl.LOSSES_AT,
     decide=decide,
-    learn=leader.learn,
+    learn=ftrl_steps.learn,
     parameters=PRICES,
 )

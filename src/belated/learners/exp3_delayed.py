@@ -18,9 +18,9 @@ counts in its epoch before it is decided; one that would end the epoch opens the
 import math
 from collections.abc import Mapping
 
-from belated import simplex
-from belated.kernels import Vector, kernel
-from belated.learners import leader
+from belated.core import ftrl
+from belated.core.kernels import Vector, kernel
+from belated.learners import ftrl_steps
 from belated.learners.knowledge import HORIZON, TOTAL_DELAY, optional
 from belated.learners.learner import Learner, Parameter, Value
 
@@ -31,11 +31,11 @@ ARMS_CONSTANT = 3
 DELAY_CONSTANT = 4
 
 # Places among the solver's single numbers.
-DELAY = leader.OWN  # of the decision to come, when it is made
-EPOCH = leader.OWN + 1  # m
-ROUNDS = leader.OWN + 2  # of the epoch
-LONG = leader.OWN + 3  # |S_m|
-DELAYS = leader.OWN + 4  # D_m
+DELAY = ftrl_steps.OWN  # of the decision to come, when it is made
+EPOCH = ftrl_steps.OWN + 1  # m
+ROUNDS = ftrl_steps.OWN + 2  # of the epoch
+LONG = ftrl_steps.OWN + 3  # |S_m|
+DELAYS = ftrl_steps.OWN + 4  # D_m
 
 NEVER_USED = -1.0  # as a mark; else the epoch
 
@@ -48,8 +48,8 @@ def _begin(state: Vector, arms: int) -> None:
     state[LONG] = 0.0
     state[DELAYS] = 0.0
     for i in range(arms):  # as before the first round; what is known of the last solution goes too
-        state[simplex.at(i) + simplex.LOSSES] = 0.0
-    state[simplex.AGE] = 0.0
+        state[ftrl.at(i) + ftrl.LOSSES] = 0.0
+    state[ftrl.AGE] = 0.0
 
 
 @kernel
@@ -82,14 +82,14 @@ def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
         rate = math.sqrt(log_arms / (params[ARMS_CONSTANT] * p.size * params[T] + params[D]))
         beta = params[THRESHOLD] if params[THRESHOLD] > 0.0 else 1.0 / (params[DELAY_CONSTANT] * rate)
         rate = min(rate, 1.0 / (params[DELAY_CONSTANT] * beta))
-    leader.exponential_weights(state, rate, p)
+    ftrl_steps.exponential_weights(state, rate, p)
     return NEVER_USED if state[DELAY] > beta else state[EPOCH]
 
 
 @kernel
 def learn(state: Vector, params: Vector, arm: int, loss: float, propensity: float, mark: float) -> None:
     if mark == state[EPOCH]:
-        simplex.add_loss(state, arm, loss / propensity)
+        ftrl.add_loss(state, arm, loss / propensity)
 
 
 def check(values: Mapping[str, Value]) -> None:
@@ -104,8 +104,8 @@ LEARNER = Learner(
     name="exp3_delayed",
     summary="exponential weights that skip by the delay, which they are told with each decision",
     paper="Thune, Cesa-Bianchi & Seldin 2019, DEW with skipping and doubling",
-    size=simplex.size,
-    losses_at=simplex.LOSSES_AT,
+    size=ftrl.size,
+    losses_at=ftrl.LOSSES_AT,
     decide=decide,
     learn=learn,
     delay_at=DELAY,

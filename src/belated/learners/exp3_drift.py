@@ -11,9 +11,9 @@ becomes without delay. Regret O(sqrt((KT + D) log K)) with high probability in t
 recalled, not read: a, b and gamma / eta (`exploration`) are parameters.
 """
 
-from belated import simplex
-from belated.kernels import Vector, kernel
-from belated.learners import leader
+from belated.core import ftrl
+from belated.core.kernels import Vector, kernel
+from belated.learners import ftrl_steps
 from belated.learners.exp3_adaptive import ARMS_CONSTANT, DELAY_CONSTANT, PRICES, adaptive_rate
 from belated.learners.learner import Learner, Parameter
 
@@ -22,23 +22,23 @@ EXPLORATION = 2
 
 @kernel
 def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
-    leader.count(state, outstanding)
+    ftrl_steps.count(state, outstanding)
     rate = adaptive_rate(state, params[ARMS_CONSTANT], params[DELAY_CONSTANT], p.size)
-    leader.exponential_weights(state, rate, p)
+    ftrl_steps.exponential_weights(state, rate, p)
     return params[EXPLORATION] * rate
 
 
 @kernel
 def learn(state: Vector, params: Vector, arm: int, loss: float, propensity: float, mark: float) -> None:
-    simplex.add_loss(state, arm, loss / (max(propensity, simplex.share(state, arm)) + mark))
+    ftrl.add_loss(state, arm, loss / (max(propensity, ftrl.share(state, arm)) + mark))
 
 
 LEARNER = Learner(
     name="exp3_drift",
     summary="exponential weights; an outcome is weighted by the larger of its propensities then and now",
     paper="Jin, Lancewicki, Luo, Mansour & Rosenberg 2022, estimator",
-    size=simplex.size,
-    losses_at=simplex.LOSSES_AT,
+    size=ftrl.size,
+    losses_at=ftrl.LOSSES_AT,
     decide=decide,
     learn=learn,
     parameters=(*PRICES, Parameter("exploration", 0.5, 0.0, 1e9, "gamma / eta; recalled")),

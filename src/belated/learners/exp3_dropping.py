@@ -13,9 +13,9 @@ The constants 1/2 and 1 (`drop`) are recalled, not read: parameters.
 
 import math
 
-from belated import simplex
-from belated.kernels import Vector, kernel
-from belated.learners import leader
+from belated.core import ftrl
+from belated.core.kernels import Vector, kernel
+from belated.learners import ftrl_steps
 from belated.learners.knowledge import HORIZON, TOTAL_DELAY
 from belated.learners.learner import Learner, Parameter
 
@@ -24,14 +24,14 @@ D = 1
 ARMS_CONSTANT = 2
 DROP = 3
 
-PATIENCE = leader.OWN
+PATIENCE = ftrl_steps.OWN
 
 
 @kernel
 def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
     rate = math.sqrt(math.log(p.size) / (params[ARMS_CONSTANT] * p.size * params[T] + params[D]))
     state[PATIENCE] = params[DROP] / rate
-    leader.exponential_weights(state, rate, p)
+    ftrl_steps.exponential_weights(state, rate, p)
     return 0.0
 
 
@@ -44,10 +44,10 @@ LEARNER = Learner(
     name="exp3_dropping",
     summary="exponential weights that give up on long delays; must know horizon and total delay",
     paper="Bistritz, Zhou, Chen, Bambos & Blanchet 2019",
-    size=simplex.size,
-    losses_at=simplex.LOSSES_AT,
+    size=ftrl.size,
+    losses_at=ftrl.LOSSES_AT,
     decide=decide,
-    learn=leader.learn,
+    learn=ftrl_steps.learn,
     patience=patience,
     parameters=(
         HORIZON,

@@ -10,9 +10,9 @@ where delays vary, d is the longest.
 
 import math
 
-from belated import simplex
-from belated.kernels import Vector, kernel
-from belated.learners import leader
+from belated.core import ftrl
+from belated.core.kernels import Vector, kernel
+from belated.learners import ftrl_steps
 from belated.learners.knowledge import HORIZON, LONGEST_DELAY
 from belated.learners.learner import Learner
 
@@ -25,7 +25,7 @@ def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
     unit = p.size * math.e * (params[DELAY] + 1.0)
     slope = 1.0 / (2.0 * (1.0 - 1.0 / math.e) * (params[DELAY] + 1.0)) + 3.0 / (p.size * math.e)
     gamma = min(1.0, math.sqrt(unit * math.log(p.size) / (slope * params[T])))
-    leader.exponential_weights(state, gamma / unit, p)
+    ftrl_steps.exponential_weights(state, gamma / unit, p)
     return 0.0
 
 
@@ -33,9 +33,9 @@ LEARNER = Learner(
     name="exp3_fixed",
     summary="exponential weights for one fixed delay, which it must know",
     paper="Cesa-Bianchi, Gentile & Mansour 2019",
-    size=simplex.size,
-    losses_at=simplex.LOSSES_AT,
+    size=ftrl.size,
+    losses_at=ftrl.LOSSES_AT,
     decide=decide,
-    learn=leader.learn,
+    learn=ftrl_steps.learn,
     parameters=(HORIZON, LONGEST_DELAY),
 )

@@ -12,9 +12,9 @@ in units of eta.
 
 import math
 
-from belated import simplex
-from belated.kernels import Vector, kernel
-from belated.learners import leader
+from belated.core import ftrl
+from belated.core.kernels import Vector, kernel
+from belated.learners import ftrl_steps
 from belated.learners.knowledge import HORIZON, optional
 from belated.learners.learner import Learner, Parameter
 
@@ -24,26 +24,26 @@ EXPLORATION = 1
 
 @kernel
 def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
-    leader.count(state, outstanding)
+    ftrl_steps.count(state, outstanding)
     if math.isnan(params[T]):
-        rate = math.sqrt(math.log(p.size) / (p.size * state[leader.ROUND]))
+        rate = math.sqrt(math.log(p.size) / (p.size * state[ftrl_steps.ROUND]))
     else:
         rate = math.sqrt(2.0 * math.log(p.size) / (p.size * params[T]))
-    leader.exponential_weights(state, rate, p)
+    ftrl_steps.exponential_weights(state, rate, p)
     return params[EXPLORATION] * rate
 
 
 @kernel
 def learn(state: Vector, params: Vector, arm: int, loss: float, propensity: float, mark: float) -> None:
-    simplex.add_loss(state, arm, loss / (propensity + mark))
+    ftrl.add_loss(state, arm, loss / (propensity + mark))
 
 
 LEARNER = Learner(
     name="exp3_ix",
     summary="exponential weights with implicit exploration; knows nothing of delay",
     paper="Neu 2015, EXP3-IX",
-    size=simplex.size,
-    losses_at=simplex.LOSSES_AT,
+    size=ftrl.size,
+    losses_at=ftrl.LOSSES_AT,
     decide=decide,
     learn=learn,
     parameters=(

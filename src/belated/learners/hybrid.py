@@ -13,9 +13,9 @@ Without delay it is Tsallis-INF.
 
 import math
 
-from belated import simplex
-from belated.kernels import Vector, kernel
-from belated.learners import leader
+from belated.core import ftrl
+from belated.core.kernels import Vector, kernel
+from belated.learners import ftrl_steps
 from belated.learners.learner import Learner, Parameter
 
 DELAY_CONSTANT = 0
@@ -23,9 +23,9 @@ DELAY_CONSTANT = 0
 
 @kernel
 def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
-    leader.count(state, outstanding)
-    entropy_rate = leader.entropy_rate(state, params[DELAY_CONSTANT], p.size)
-    simplex.solve(state, math.sqrt(state[leader.ROUND]), entropy_rate, p)
+    ftrl_steps.count(state, outstanding)
+    entropy_rate = ftrl_steps.entropy_rate(state, params[DELAY_CONSTANT], p.size)
+    ftrl.solve(state, math.sqrt(state[ftrl_steps.ROUND]), entropy_rate, p)
     return 0.0
 
 
@@ -33,9 +33,9 @@ LEARNER = Learner(
     name="hybrid",
     summary="adversarial rate under any delays; pays for the sum of all of them",
     paper="Zimmert & Seldin 2020, simple tuning",
-    size=simplex.size,
-    losses_at=simplex.LOSSES_AT,
+    size=ftrl.size,
+    losses_at=ftrl.LOSSES_AT,
     decide=decide,
-    learn=leader.learn,
+    learn=ftrl_steps.learn,
     parameters=(Parameter("delay_constant", 2.0, 0.0, 1e9, "c, the price of delay in the entropy rate; 2 is proved"),),
 )

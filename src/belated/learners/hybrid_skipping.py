@@ -13,33 +13,33 @@ Regret at most 4 sqrt(KT) + 10 max(min over sets S of |S| + sqrt(D_rest log K), 
 
 import math
 
-from belated import simplex
-from belated.kernels import Vector, kernel
-from belated.learners import leader
+from belated.core import ftrl
+from belated.core.kernels import Vector, kernel
+from belated.learners import ftrl_steps
 from belated.learners.learner import Learner
 
 
 @kernel
 def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
-    leader.count(state, outstanding)
-    simplex.solve(state, math.sqrt(state[leader.ROUND]), leader.entropy_rate(state, 1.0, p.size), p)
+    ftrl_steps.count(state, outstanding)
+    ftrl.solve(state, math.sqrt(state[ftrl_steps.ROUND]), ftrl_steps.entropy_rate(state, 1.0, p.size), p)
     return 0.0
 
 
 @kernel
 def patience(state: Vector, params: Vector) -> float:
     """The least whole number of rounds above b_t, as the rule is strict."""
-    return math.floor(state[simplex.ENTROPY_RATE]) + 1.0
+    return math.floor(state[ftrl.ENTROPY_RATE]) + 1.0
 
 
 LEARNER = Learner(
     name="hybrid_skipping",
     summary="adversarial rate under any delays; outcomes that take too long are not counted, but used when they come",
     paper="Zimmert & Seldin 2020, advanced tuning",
-    size=simplex.size,
-    losses_at=simplex.LOSSES_AT,
+    size=ftrl.size,
+    losses_at=ftrl.LOSSES_AT,
     decide=decide,
-    learn=leader.learn,
+    learn=ftrl_steps.learn,
     patience=patience,
     keeps_skipped=True,
 )

@@ -10,8 +10,8 @@ the least possible for Bernoulli losses. Recalled, not read. Under delay nothing
 
 import math
 
-from belated.kernels import Vector, kernel
-from belated.learners import counts
+from belated.core.kernels import Vector, kernel
+from belated.learners import mean_steps
 from belated.learners.learner import Learner, Parameter
 
 C = 0
@@ -49,22 +49,22 @@ def upper(m: float, level: float) -> float:
 
 @kernel
 def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
-    state[counts.ROUND] += 1.0
-    chosen = counts.unobserved(state, p.size)
+    state[mean_steps.ROUND] += 1.0
+    chosen = mean_steps.unobserved(state, p.size)
     if chosen < 0:
-        log_round = math.log(state[counts.ROUND])
+        log_round = math.log(state[mean_steps.ROUND])
         level = log_round + params[C] * math.log(max(log_round, 1.0))
         largest = -1.0
         for i in range(p.size):
-            observed = state[counts.at(i) + counts.OBSERVED]
-            m = 1.0 - counts.mean(state, i)
+            observed = state[mean_steps.at(i) + mean_steps.OBSERVED]
+            m = 1.0 - mean_steps.mean(state, i)
             # only an arm whose bound goes beyond the largest so far needs to be solved for
             if m > largest or (largest < 1.0 and observed * divergence(m, largest) < level):
                 bound = upper(m, level / observed)
                 if bound > largest:
                     largest = bound
                     chosen = i
-    counts.play(state, chosen, 0.0, p)
+    mean_steps.play(state, chosen, 0.0, p)
     return 0.0
 
 
@@ -72,9 +72,9 @@ LEARNER = Learner(
     name="klucb",
     summary="the tightest optimism for losses 0 or 1, on what has arrived; for stochastic losses only",
     paper="Garivier & Cappé 2011, KL-UCB",
-    size=counts.size,
-    losses_at=counts.LOSSES_AT,
+    size=mean_steps.size,
+    losses_at=mean_steps.LOSSES_AT,
     decide=decide,
-    learn=counts.learn,
+    learn=mean_steps.learn,
     parameters=(Parameter("loglog", 0.0, 0.0, 100.0, "c, the factor of ln ln t"),),
 )

@@ -13,17 +13,17 @@
         keeps skipped decisions is not asked.
 
 state is a vector of as many numbers as the learner asks for, zeros at first; learners on the FTRL solver share its
-layout (`belated.simplex`). params holds the parameters' values in the order of the table. Drawing from p, counting,
-remembering and skipping are not the learner's business: see `belated.rounds`.
+layout (`belated.core.ftrl`). params holds the parameters' values in the order of the table. Drawing from p, counting,
+remembering and skipping are not the learner's business: see `belated.core.rounds`.
 
 What some learners need beyond that, they declare:
 
 - knowledge, such as the horizon: a parameter whose default is KNOWN. Live, the caller must give it; simulations pass on
-  the truth (`belated.truth`), to learners that declare it and to nobody else.
+  the truth (`belated.simulation.oracle`), to learners that declare it and to nobody else.
 - the delay of each decision when it is made: `delay_at`, a place in the state where it is written before decide.
 - chance of its own: `draw_at`, where the draw of the round is written before decide, to make more chance of
-  (`belated.chance`). The mark carries chance to learn.
-- copies of a base, or more than a mark to remember of a decision: `pages` (`belated.pages`).
+  (`belated.core.random`). The mark carries chance to learn.
+- copies of a base, or more than a mark to remember of a decision: `pages` (`belated.core.pages`).
 - outcomes of skipped decisions, when they come after all: `keeps_skipped`.
 """
 
@@ -36,10 +36,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from belated import pages, rounds
-from belated.errors import unknown
-from belated.kernels import DECIDE, FORGET, LEARN, PATIENCE, address
-from belated.layout import Layout
+from belated.core import pages
+from belated.core.kernels import DECIDE, FORGET, LEARN, PATIENCE, address
+from belated.core.layout import Layout
+from belated.core.rounds import NONE
+from belated.errors import InvalidValue, unknown
 
 Value = float | str
 
@@ -69,7 +70,7 @@ class Parameter:
     def check(self, value: object) -> Value:
         if self.choices:
             if value not in self.choices:
-                raise unknown(self.name, str(value), self.choices)
+                raise unknown(self.name, str(value), self.choices, field=self.name)
             return str(value)
         if self.is_knowledge and value == KNOWN:
             return KNOWN
@@ -80,7 +81,9 @@ class Parameter:
         except (TypeError, ValueError, OverflowError):
             number = math.nan
         if isinstance(value, bool) or not (self.low <= number <= self.high):
-            raise ValueError(f"{self.name} is {value!r}; a number from {self.low:g} to {self.high:g} is needed")
+            raise InvalidValue(
+                f"{self.name} is {value!r}; a number from {self.low:g} to {self.high:g} is needed", self.name
+            )
         return number
 
     def shown(self, value: Value) -> str:
@@ -88,6 +91,20 @@ class Parameter:
         if isinstance(value, str):
             return value
         return "unknown" if math.isnan(value) else str(int(value) if value.is_integer() else value)
+
+
+class Gauge(NamedTuple):
+    """A number in a learner's state that an audit may read, and what it is expected not to exceed."""
+
+    name: str
+    says: str
+    """What is compared: "B, against sqrt(2 D_T log K / kappa)"."""
+    where: str
+    """Where that is argued."""
+    at: int
+    """Its place in the state."""
+    allowed: Callable[[Mapping[str, float], int, float], float]
+    """allowed(parameters by name, n_arms, D_T)"""
 
 
 class Pages(NamedTuple):
@@ -117,6 +134,10 @@ class Learner:
     delay_at: int | None = field(default=None, repr=False)
     pages: Pages | None = field(default=None, repr=False)
     keeps_skipped: bool = False
+    gauges: tuple[Gauge, ...] = field(default=(), repr=False)
+    """What an audit may read of its state."""
+    proof_constant: str | None = field(default=None, repr=False)
+    """The parameter that is the constant c of the paper's proof, where its lemmas are claimed of the learner."""
     check: Callable[[Mapping[str, Value]], None] | None = field(default=None, repr=False)
     """Refuses parameters, given by name, that make no sense together."""
 
@@ -152,26 +173,28 @@ class Learner:
         more = state.size - self.size(n_arms)
         return more == 0 or (self.pages is not None and more > 0 and more % self.pages.size(n_arms) == 0)
 
-    def wire(self, clock: NDArray[np.int64]) -> None:
+    def connect(self, clock: NDArray[np.void]) -> None:
         """Let a clock drive this learner, in this process."""
-        clock[[rounds.DECIDE_AT, rounds.LEARN_AT, rounds.PATIENCE_AT, rounds.FORGET_AT]] = self.addresses
-        clock[rounds.DRAW_TO] = rounds.NONE if self.draw_at is None else self.draw_at
-        clock[rounds.DELAY_TO] = rounds.NONE if self.delay_at is None else self.delay_at
-        clock[rounds.PAGES_AT] = rounds.NONE if self.pages is None else self.pages.at
-        clock[rounds.KEEPS] = self.keeps_skipped
+        for name, place in zip(("decide", "learn", "patience", "forget"), self.addresses, strict=True):
+            clock[f"{name}_address"] = place
+        clock["draw_place"] = NONE if self.draw_at is None else self.draw_at
+        clock["delay_place"] = NONE if self.delay_at is None else self.delay_at
+        clock["pages_place"] = NONE if self.pages is None else self.pages.at
+        clock["keeps_skipped"] = self.keeps_skipped
 
     def with_parameters(self, **values: Value) -> "TunedLearner":
         """This learner with some parameters set; the others keep their defaults."""
         table = {parameter.name: parameter for parameter in self.parameters}
         for name in values:
             if name not in table:
-                raise unknown(f"parameter of {self.name}", name, table)
+                raise unknown(f"parameter of {self.name}", name, table, field=name)
         optional = {parameter.name for parameter in self.parameters if parameter.shown(parameter.default) == "unknown"}
         if missing := sorted(optional - values.keys()) if optional & values.keys() else []:
             given = sorted(optional & values.keys())
-            raise ValueError(
+            raise InvalidValue(
                 f"learner {self.name!r} is told {', '.join(given)} but not {', '.join(missing)};"
-                " both or neither is needed"
+                " both or neither is needed",
+                missing[0],
             )
         checked = {name: table[name].check(value) for name, value in values.items()}
         if self.check:
@@ -226,6 +249,12 @@ class TunedLearner:
     def params(self) -> NDArray[np.float64]:
         return self.params_given({})
 
+    @property
+    def by_name(self) -> dict[str, float]:
+        """The values of its parameters that are known numbers."""
+        values = {each.name: self.value(each) for each in self.learner.parameters}
+        return {name: value for name, value in values.items() if isinstance(value, float)}
+
     def params_given(self, truth: Mapping[str, float]) -> NDArray[np.float64]:
         """The values of all parameters, as the compiled functions take them; what must be known, from the truth."""
         numbers = []
@@ -233,9 +262,10 @@ class TunedLearner:
             value = self.value(parameter)
             if value == KNOWN:
                 if parameter.name not in truth:
-                    raise ValueError(
+                    raise InvalidValue(
                         f"learner {self.learner.name!r} must know {parameter.name}, {parameter.summary.split(';')[0]}:"
-                        f" {parameter.name}=… is missing"
+                        f" {parameter.name}=… is missing",
+                        parameter.name,
                     )
                 value = parameter.check(truth[parameter.name])
             numbers.append(parameter.choices.index(value) if isinstance(value, str) else value)

@@ -12,8 +12,8 @@ Arms never decided for come first.
 
 import math
 
-from belated.kernels import Vector, kernel
-from belated.learners import counts
+from belated.core.kernels import Vector, kernel
+from belated.learners import mean_steps
 from belated.learners.knowledge import HORIZON, TAIL_INDEX
 from belated.learners.learner import Learner
 
@@ -28,16 +28,16 @@ def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
     chosen = 0
     largest = -math.inf
     for i in range(p.size):
-        decisions = state[counts.at(i) + counts.DECISIONS]
+        decisions = state[mean_steps.at(i) + mean_steps.DECISIONS]
         if decisions == 0.0:
             chosen = i
             break
-        rewards = state[counts.at(i) + counts.OBSERVED] - state[counts.at(i) + counts.LOSSES]
+        rewards = state[mean_steps.at(i) + mean_steps.OBSERVED] - state[mean_steps.at(i) + mean_steps.LOSSES]
         index = rewards / decisions + math.sqrt(factor / decisions) + 2.0 * decisions**power
         if index > largest:
             chosen = i
             largest = index
-    counts.play(state, chosen, 0.0, p)
+    mean_steps.play(state, chosen, 0.0, p)
     return 0.0
 
 
@@ -45,9 +45,9 @@ LEARNER = Learner(
     name="patient",
     summary="optimism that counts missing outcomes as no reward; for stochastic losses only",
     paper="Manegueu, Vernade, Carpentier & Valko 2020, PatientBandits",
-    size=counts.size,
-    losses_at=counts.LOSSES_AT,
+    size=mean_steps.size,
+    losses_at=mean_steps.LOSSES_AT,
     decide=decide,
-    learn=counts.learn,
+    learn=mean_steps.learn,
     parameters=(HORIZON, TAIL_INDEX),
 )

@@ -15,14 +15,14 @@ import math
 
 import numpy as np
 
-from belated import pages
-from belated.kernels import Vector, kernel
-from belated.learners import counts
+from belated.core import pages
+from belated.core.kernels import Vector, kernel
+from belated.learners import mean_steps
 from belated.learners.learner import Learner, Pages, Parameter
 
-FED = counts.ROUND  # outcomes fed so far; means and counts are of those
-HEAD = counts.OWN  # of the pages: one for each outcome that will be queued
-QUEUE = counts.ARM_OWN  # the two ends of an arm's queue
+FED = mean_steps.ROUND  # outcomes fed so far; means and counts are of those
+HEAD = mean_steps.OWN  # of the pages: one for each outcome that will be queued
+QUEUE = mean_steps.ARM_OWN  # the two ends of an arm's queue
 
 LOSS = 1  # on a page, behind the link
 
@@ -32,16 +32,16 @@ EXPLORATION = 0
 @kernel(inline=True)
 def _wanted(state: Vector, exploration: float, arms: int) -> int:
     """What UCB1 would play, from what it was fed."""
-    arm = counts.unobserved(state, arms)
-    return arm if arm >= 0 else counts.most_promising(state, exploration * math.log(state[FED] + 1.0), arms)
+    arm = mean_steps.unobserved(state, arms)
+    return arm if arm >= 0 else mean_steps.most_promising(state, exploration * math.log(state[FED] + 1.0), arms)
 
 
 @kernel
 def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
     wanted = _wanted(state, params[EXPLORATION], p.size)
-    while state[counts.at(wanted) + QUEUE] != 0.0:
-        page = pages.pop(state, HEAD, np.int64(counts.at(wanted) + QUEUE))
-        counts.learn(state, params, wanted, state[pages.begin(state, HEAD, page) + LOSS], 1.0, 0.0)
+    while state[mean_steps.at(wanted) + QUEUE] != 0.0:
+        page = pages.pop(state, HEAD, np.int64(mean_steps.at(wanted) + QUEUE))
+        mean_steps.learn(state, params, wanted, state[pages.begin(state, HEAD, page) + LOSS], 1.0, 0.0)
         state[FED] += 1.0
         pages.give_back(state, HEAD, page)
         wanted = _wanted(state, params[EXPLORATION], p.size)
@@ -55,7 +55,7 @@ def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
 def learn(state: Vector, params: Vector, arm: int, loss: float, propensity: float, mark: float) -> None:
     page = int(mark)
     state[pages.begin(state, HEAD, page) + LOSS] = loss
-    pages.append(state, HEAD, np.int64(counts.at(arm) + QUEUE), page)
+    pages.append(state, HEAD, np.int64(mean_steps.at(arm) + QUEUE), page)
 
 
 def page_size(n_arms: int) -> int:
@@ -66,8 +66,8 @@ LEARNER = Learner(
     name="queued",
     summary="UCB1 fed from queues, so that no outcome of an arm is waited for twice; for stochastic losses only",
     paper="Joulani, György & Szepesvári 2013, QPM-D",
-    size=counts.size,
-    losses_at=counts.LOSSES_AT,
+    size=mean_steps.size,
+    losses_at=mean_steps.LOSSES_AT,
     decide=decide,
     learn=learn,
     pages=Pages(HEAD, page_size),

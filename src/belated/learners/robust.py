@@ -17,15 +17,15 @@ D_t counts what is outstanding when round t opens, which is when x_t must be kno
 
 import math
 
-from belated import simplex
-from belated.kernels import Vector, kernel
+from belated.core import ftrl
+from belated.core.kernels import Vector, kernel
 from belated.learners.learner import Learner, Parameter
 
 # Places among the solver's single numbers.
-ROUND = simplex.OWN  # t
-CUMULATIVE_OUTSTANDING = simplex.OWN + 1  # D_t
-ENTROPY_UNIT = simplex.OWN + 2  # c / log K
-PATIENCE_UNIT = simplex.OWN + 3  # 1 / (c K^(2/3) log K)
+ROUND = ftrl.OWN  # t
+CUMULATIVE_OUTSTANDING = ftrl.OWN + 1  # D_t
+ENTROPY_UNIT = ftrl.OWN + 2  # c / log K
+PATIENCE_UNIT = ftrl.OWN + 3  # 1 / (c K^(2/3) log K)
 
 DELAY_CONSTANT = 0
 
@@ -40,7 +40,7 @@ def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
     state[CUMULATIVE_OUTSTANDING] += outstanding
     tsallis_rate = math.sqrt(state[ROUND])
     entropy_rate = math.sqrt(state[ENTROPY_UNIT] * state[CUMULATIVE_OUTSTANDING])
-    simplex.solve(state, tsallis_rate, entropy_rate, p)
+    ftrl.solve(state, tsallis_rate, entropy_rate, p)
     return state[CUMULATIVE_OUTSTANDING]
 
 
@@ -58,7 +58,7 @@ def implicit_exploration(now: float, then: float, propensity: float) -> float:
 @kernel
 def learn(state: Vector, params: Vector, arm: int, loss: float, propensity: float, mark: float) -> None:
     weight = implicit_exploration(state[CUMULATIVE_OUTSTANDING], mark, propensity)
-    simplex.add_loss(state, arm, loss / weight)
+    ftrl.add_loss(state, arm, loss / weight)
 
 
 @kernel
@@ -70,11 +70,12 @@ LEARNER = Learner(
     name="robust",
     summary="best of both worlds under delay; gives up by itself on outcomes that take too long",
     paper="Masoudian, Zimmert & Seldin 2024, Algorithm 1",
-    size=simplex.size,
-    losses_at=simplex.LOSSES_AT,
+    size=ftrl.size,
+    losses_at=ftrl.LOSSES_AT,
     decide=decide,
     learn=learn,
     patience=patience,
+    proof_constant="delay_constant",
     parameters=(
         Parameter(
             "delay_constant",

@@ -31,10 +31,10 @@ eliminated arms stay as they were; where the only active arm would be eliminated
 
 import math
 
-from belated import pages, simplex
-from belated.kernels import Vector, kernel
-from belated.layout import Layout
-from belated.learners import hybrid_skipping, leader
+from belated.core import ftrl, pages
+from belated.core.kernels import Vector, kernel
+from belated.core.layout import Layout
+from belated.learners import ftrl_steps, hybrid_skipping
 from belated.learners.knowledge import HORIZON
 from belated.learners.learner import Learner, Pages, Parameter
 
@@ -252,7 +252,7 @@ def _clear_bank(state: Vector) -> None:
 def learn(state: Vector, params: Vector, arm: int, loss: float, propensity: float, mark: float) -> None:
     arms = int(state[ARMS])
     if mark == ADVERSARIAL:
-        leader.learn(state[at(arms) : int(state[HEAD + pages.FIRST])], params, arm, loss, propensity, mark)
+        ftrl_steps.learn(state[at(arms) : int(state[HEAD + pages.FIRST])], params, arm, loss, propensity, mark)
         state[at(arm) + WEIGHTED] += loss / propensity
         return
     page = int(mark)
@@ -290,7 +290,7 @@ def learn(state: Vector, params: Vector, arm: int, loss: float, propensity: floa
 
 def size(n_arms: int) -> int:
     """How many numbers the state has, without its pages."""
-    return SINGLES + FIELDS * n_arms + simplex.size(n_arms)
+    return SINGLES + FIELDS * n_arms + ftrl.size(n_arms)
 
 
 def page_size(n_arms: int) -> int:

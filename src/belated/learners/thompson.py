@@ -14,12 +14,12 @@ import math
 
 import numpy as np
 
-from belated import chance
-from belated.kernels import Vector, kernel
-from belated.learners import counts
+from belated.core import random
+from belated.core.kernels import Vector, kernel
+from belated.learners import mean_steps
 from belated.learners.learner import Learner
 
-DRAW = counts.OWN
+DRAW = mean_steps.OWN
 
 _LOG_4 = math.log(4.0)
 _ONE_AND_LOG_5 = 1.0 + math.log(5.0)
@@ -33,7 +33,7 @@ def beta(a: float, b: float, key: np.uint64, position: int) -> float:
     Rejection from a log-logistic envelope: algorithm BB of Cheng (1978).
     """
     if a == 1.0 or b == 1.0:
-        u = chance.uniform(key, position)
+        u = random.uniform(key, position)
         return -math.expm1(math.log(u) / b) if a == 1.0 else u ** (1.0 / a)
     small = min(a, b)
     large = max(a, b)
@@ -42,8 +42,8 @@ def beta(a: float, b: float, key: np.uint64, position: int) -> float:
     gamma = small + 1.0 / slope
     w = small
     for _ in range(_POSITIONS // 2):
-        u1 = chance.uniform(key, position)
-        u2 = chance.uniform(key, position + 1)
+        u1 = random.uniform(key, position)
+        u2 = random.uniform(key, position + 1)
         position += 2
         v = slope * math.log(u1 / (1.0 - u1))
         w = small * math.exp(v)
@@ -60,32 +60,32 @@ def beta(a: float, b: float, key: np.uint64, position: int) -> float:
 
 @kernel
 def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
-    state[counts.ROUND] += 1.0
-    key = chance.key_of(state[DRAW], state[counts.ROUND])
+    state[mean_steps.ROUND] += 1.0
+    key = random.seed_of_draw(state[DRAW], state[mean_steps.ROUND])
     chosen = 0
     least = math.inf
     for i in range(p.size):
-        ones = state[counts.at(i) + counts.LOSSES]
-        zeros = state[counts.at(i) + counts.OBSERVED] - ones
+        ones = state[mean_steps.at(i) + mean_steps.LOSSES]
+        zeros = state[mean_steps.at(i) + mean_steps.OBSERVED] - ones
         theta = beta(1.0 + ones, 1.0 + zeros, key, (i + 1) * _POSITIONS)
         if theta < least:
             chosen = i
             least = theta
-    counts.play(state, chosen, 0.0, p)
-    return chance.uniform(key, 0)  # what a loss between 0 and 1 will be held against
+    mean_steps.play(state, chosen, 0.0, p)
+    return random.uniform(key, 0)  # what a loss between 0 and 1 will be held against
 
 
 @kernel
 def learn(state: Vector, params: Vector, arm: int, loss: float, propensity: float, mark: float) -> None:
-    counts.learn(state, params, arm, 1.0 if mark < loss else 0.0, propensity, mark)
+    mean_steps.learn(state, params, arm, 1.0 if mark < loss else 0.0, propensity, mark)
 
 
 LEARNER = Learner(
     name="thompson",
     summary="plays an arm as often as it is likely to be the best, on what has arrived; for stochastic losses only",
     paper="Thompson 1933; Agrawal & Goyal 2012",
-    size=counts.size,
-    losses_at=counts.LOSSES_AT,
+    size=mean_steps.size,
+    losses_at=mean_steps.LOSSES_AT,
     decide=decide,
     learn=learn,
     draw_at=DRAW,

@@ -11,16 +11,16 @@ ever outstanding.
 
 import math
 
-from belated import simplex
-from belated.kernels import Vector, kernel
-from belated.learners import leader
+from belated.core import ftrl
+from belated.core.kernels import Vector, kernel
+from belated.learners import ftrl_steps
 from belated.learners.learner import Learner
 
 
 @kernel
 def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
-    leader.count(state, outstanding)
-    simplex.solve(state, math.sqrt(state[leader.ROUND]), 0.0, p)
+    ftrl_steps.count(state, outstanding)
+    ftrl.solve(state, math.sqrt(state[ftrl_steps.ROUND]), 0.0, p)
     return 0.0
 
 
@@ -28,8 +28,8 @@ LEARNER = Learner(
     name="tsallis",
     summary="best of both worlds where nothing is delayed; knows nothing of delay",
     paper="Zimmert & Seldin 2021, Tsallis-INF (IW)",
-    size=simplex.size,
-    losses_at=simplex.LOSSES_AT,
+    size=ftrl.size,
+    losses_at=ftrl.LOSSES_AT,
     decide=decide,
-    learn=leader.learn,
+    learn=ftrl_steps.learn,
 )

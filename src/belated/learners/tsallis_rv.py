@@ -1,5 +1,5 @@
 """Tsallis-INF with reduced-variance estimates (Zimmert & Seldin 2021, JMLR 22, Section 3.2), used on arrival with the
-quantities of the decision (`belated.learners.reduced`).
+quantities of the decision (`belated.learners.reduced_variance`).
 
     x_t = argmin <L, x> - sqrt(t) sum sqrt(x_i)                       (eta_t = 4 / sqrt(t) in their notation),
     B_{s,i} = 1/2 where x_{s,i} >= c / s, else 0,                     c = 4.
@@ -13,12 +13,12 @@ c: the paper writes eta_s^2 for c / s, which is 16 / s in its own normalisation 
 
 import math
 
-from belated import pages, simplex
-from belated.kernels import Vector, kernel
-from belated.learners import leader, reduced
+from belated.core import ftrl, pages
+from belated.core.kernels import Vector, kernel
+from belated.learners import ftrl_steps, reduced_variance
 from belated.learners.learner import Learner, Pages
 
-HEAD = leader.OWN  # of the pages
+HEAD = ftrl_steps.OWN  # of the pages
 
 BASELINE = 0
 
@@ -26,24 +26,24 @@ BASELINE = 0
 @kernel
 def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
     own = state[: int(state[HEAD + pages.FIRST])]
-    leader.count(own, outstanding)
-    simplex.solve(own, 0.5 * math.sqrt(own[leader.ROUND]), 0.0, p)
-    return reduced.note(state, HEAD, p, params[BASELINE] / own[leader.ROUND], 0.0)
+    ftrl_steps.count(own, outstanding)
+    ftrl.solve(own, 0.5 * math.sqrt(own[ftrl_steps.ROUND]), 0.0, p)
+    return reduced_variance.note(state, HEAD, p, params[BASELINE] / own[ftrl_steps.ROUND], 0.0)
 
 
 @kernel
 def learn(state: Vector, params: Vector, arm: int, loss: float, propensity: float, mark: float) -> None:
-    reduced.add(state, HEAD, arm, loss, 1.0 / propensity, mark)
+    reduced_variance.add(state, HEAD, arm, loss, 1.0 / propensity, mark)
 
 
 LEARNER = Learner(
     name="tsallis_rv",
     summary="Tsallis-INF with less noise in its estimates; best of both worlds where nothing is delayed",
     paper="Zimmert & Seldin 2021, Tsallis-INF (RV)",
-    size=simplex.size,
-    losses_at=simplex.LOSSES_AT,
+    size=ftrl.size,
+    losses_at=ftrl.LOSSES_AT,
     decide=decide,
     learn=learn,
-    pages=Pages(HEAD, reduced.page_size),
-    parameters=(reduced.BASELINE,),
+    pages=Pages(HEAD, reduced_variance.page_size),
+    parameters=(reduced_variance.BASELINE,),
 )

@@ -11,8 +11,8 @@ most outcomes of arm i outstanding at once.
 
 import math
 
-from belated.kernels import Vector, kernel
-from belated.learners import counts
+from belated.core.kernels import Vector, kernel
+from belated.learners import mean_steps
 from belated.learners.learner import Learner, Parameter
 
 EXPLORATION = 0
@@ -20,11 +20,11 @@ EXPLORATION = 0
 
 @kernel
 def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
-    state[counts.ROUND] += 1.0
-    chosen = counts.unobserved(state, p.size)
+    state[mean_steps.ROUND] += 1.0
+    chosen = mean_steps.unobserved(state, p.size)
     if chosen < 0:
-        chosen = counts.most_promising(state, params[EXPLORATION] * math.log(state[counts.ROUND]), p.size)
-    counts.play(state, chosen, 0.0, p)
+        chosen = mean_steps.most_promising(state, params[EXPLORATION] * math.log(state[mean_steps.ROUND]), p.size)
+    mean_steps.play(state, chosen, 0.0, p)
     return 0.0
 
 
@@ -32,9 +32,9 @@ LEARNER = Learner(
     name="ucb",
     summary="optimism on what has arrived; for stochastic losses only",
     paper="Joulani, György & Szepesvári 2013, Delayed-UCB1",
-    size=counts.size,
-    losses_at=counts.LOSSES_AT,
+    size=mean_steps.size,
+    losses_at=mean_steps.LOSSES_AT,
     decide=decide,
-    learn=counts.learn,
+    learn=mean_steps.learn,
     parameters=(Parameter("exploration", 2.0, 0.0, 1e6, "the factor in sqrt(exploration ln t / n)"),),
 )

@@ -3,7 +3,7 @@
 Its loss estimates, L_{I_s} += K loss, are unbiased for every arm: a log of uniform play can be evaluated afterwards.
 """
 
-from belated.kernels import Vector, kernel
+from belated.core.kernels import Vector, kernel
 from belated.learners.learner import Learner
 
 

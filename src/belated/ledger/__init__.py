@@ -1,11 +1,12 @@
 """The ledger: the durable, append-only record of decisions and outcomes, in SQLite or PostgreSQL.
 
-`open_ledger("sqlite:///belated.db")` opens one; `Ledger` says what it promises; a `Book` makes decisions with it.
+`open_ledger("sqlite:///belated.db")` opens one; `Ledger` says what it promises; a `CommandProcessor` makes decisions
+with it.
 """
 
 import re
 
-from belated.ledger.contract import Ledger
+from belated.ledger.base import Ledger
 
 
 def open_ledger(store: str) -> Ledger:

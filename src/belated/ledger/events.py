@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from belated.wire import Deadline
+from belated.api.types import Deadline
 
 SECOND = 1_000_000
 """Times are whole microseconds since 1970."""
@@ -69,7 +69,7 @@ class Event(NamedTuple):
     """Microseconds from the decision to its outcome."""
 
 
-class Settings(msgspec.Struct, frozen=True):
+class ExperimentSettings(msgspec.Struct, frozen=True):
     """What an experiment is; nothing of it ever changes."""
 
     name: str
@@ -80,18 +80,18 @@ class Settings(msgspec.Struct, frozen=True):
     missing: Literal["wait"] | Deadline
 
 
-class Record(NamedTuple):
+class ExperimentRecord(NamedTuple):
     """An experiment as its ledger lists it."""
 
-    key: int
-    settings: Settings
+    number: int
+    settings: ExperimentSettings
     status: Status
     created: int
     events: int
     rounds: int
 
 
-class Known(NamedTuple):
+class DecisionRecord(NamedTuple):
     """What the ledger knows of a decision."""
 
     round: int
@@ -106,7 +106,7 @@ class Known(NamedTuple):
     """Whether the default loss was taken for it."""
 
 
-class Key(NamedTuple):
+class ApiKey(NamedTuple):
     """A key that lets somebody in: its secret is kept as a digest only."""
 
     id: str

@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from belated.ledger.contract import Ledger
-from belated.ledger.events import SECOND, Event, Fate, Kind, Record, when
-from belated.wire import LedgerEvent
+from belated.api.types import LedgerEvent
+from belated.ledger.base import Ledger
+from belated.ledger.events import SECOND, Event, ExperimentRecord, Fate, Kind, when
 
 FORMATS = {
     "ndjson": "application/x-ndjson",
@@ -22,14 +22,14 @@ _WORDS = {kind: kind.name.lower() for kind in Kind}
 _RECEIPTS = {Fate.USED: "used", Fate.SKIPPED: "skipped", Fate.LATE: "skipped", None: None}
 
 
-def pieces(ledger: Ledger, record: Record, format: str, after: int = 0) -> Iterator[bytes]:
+def pieces(ledger: Ledger, record: ExperimentRecord, format: str, after: int = 0) -> Iterator[bytes]:
     """The events of an experiment after a number, up to the last there is now."""
     return _WRITERS[format](_lines(ledger, record, after))
 
 
-def _lines(ledger: Ledger, record: Record, after: int) -> Iterator[list[LedgerEvent]]:
+def _lines(ledger: Ledger, record: ExperimentRecord, after: int) -> Iterator[list[LedgerEvent]]:
     arms = record.settings.arms
-    for events in ledger.all_events(record.key, after):
+    for events in ledger.all_events(record.number, after):
         yield [_line(event, arms) for event in events if event.number <= record.events]
         if events[-1].number >= record.events:
             return

@@ -4,8 +4,8 @@ import hashlib
 import secrets
 import time
 
-from belated.ledger.contract import Ledger
-from belated.ledger.events import SECOND, Key
+from belated.ledger.base import Ledger
+from belated.ledger.events import SECOND, ApiKey
 
 ROLES = ("decide", "read", "admin")
 """decide: ask for decisions, report outcomes. read: look at experiments and their ledgers. admin: everything."""
@@ -22,7 +22,7 @@ def id_of(secret: bytes) -> str:
     return hashlib.blake2b(secret, digest_size=6, person=b"belated key id").hexdigest()
 
 
-def new_key(name: str, role: str, secret: str | None = None) -> tuple[str, Key]:
+def new_key(name: str, role: str, secret: str | None = None) -> tuple[str, ApiKey]:
     """A key: the secret, which nobody sees again, and what the ledger keeps of it."""
     if role not in ROLES:
         raise ValueError(f"role is {role!r}; one of {', '.join(ROLES)} is needed")
@@ -33,7 +33,7 @@ def new_key(name: str, role: str, secret: str | None = None) -> tuple[str, Key]:
     elif len(secret) < FEWEST_CHARACTERS or not (secret.isascii() and secret.isprintable()) or " " in secret:
         raise ValueError(f"a key needs at least {FEWEST_CHARACTERS} visible ASCII characters, without spaces")
     raw = secret.encode()
-    return secret, Key(id_of(raw), name, role, digest_of(raw), int(time.time() * SECOND), None)
+    return secret, ApiKey(id_of(raw), name, role, digest_of(raw), int(time.time() * SECOND), None)
 
 
 def ensure_admin(ledger: Ledger, secret: str | None) -> str | None:

@@ -75,4 +75,9 @@ MIGRATIONS = (
             """,
         ),
     ),
+    Migration(
+        2,
+        "forget snapshots of earlier versions: states are made again from the events, with arms by number",
+        ("DELETE FROM snapshots", "UPDATE experiments SET snapshot = 0"),
+    ),
 )

@@ -1,7 +1,8 @@
 """The ledger in PostgreSQL: for several workers, on several machines.
 
-A turn locks the experiment's row, so that turns of one experiment follow each other whoever takes them, reads what
-others appended since, appends, commits. Statements of one step travel together. Times are those of the database.
+A transaction locks the experiment's row, so that transactions of one experiment follow each other whoever makes them,
+reads what others appended since, appends, commits. Statements of one step travel together. Times are those of the
+database.
 """
 
 from collections.abc import Sequence
@@ -13,15 +14,15 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import tuple_row
 
-from belated.ledger.contract import Opened
+from belated.ledger.base import LockedExperiment
 from belated.ledger.events import Event, Status
-from belated.ledger.sql import COLUMNS, KNOWN, TAIL, SqlLedger, SqlTurn, event_of, known_of
+from belated.ledger.sql import COLUMNS, KNOWN, TAIL, SqlLedger, SqlTransaction, event_of, known_of
 
 CONNECT_SECONDS = 5
 LOCK_SECONDS = 10
-"""How long to wait for another worker's turn."""
+"""How long to wait for another worker's transaction."""
 ABANDONED_SECONDS = 30
-"""How long the turn of a worker that is heard of no more may hold up the others."""
+"""How long the transaction of a worker that is heard of no more may hold up the others."""
 _SETTINGS = {
     "lock_timeout": LOCK_SECONDS * 1000,
     "synchronous_commit": "on",
@@ -56,31 +57,31 @@ CROSS JOIN LATERAL (
 """
 
 
-class PostgresTurn(SqlTurn):
+class PostgresTransaction(SqlTransaction):
     """A transaction that locks the rows of the experiments it opens."""
 
-    def open(self, key: int, position: int, ids: Sequence[str]) -> Opened:
+    def lock(self, experiment: int, position: int, ids: Sequence[str]) -> LockedExperiment:
         connection: psycopg.Connection[Any] = self._connection
         with connection.pipeline():
-            row = connection.execute(_LOCK, (key,), binary=True)
-            tail = connection.execute(_TAIL, (key, position), binary=True)
-            known = connection.execute(_KNOWN, (list(ids), key), binary=True) if ids else None
+            row = connection.execute(_LOCK, (experiment,), binary=True)
+            tail = connection.execute(_TAIL, (experiment, position), binary=True)
+            known = connection.execute(_KNOWN, (list(ids), experiment), binary=True) if ids else None
         status, _, snapshot, now = row.fetchall()[0]
         found = known_of(known.fetchall()) if known else {}
-        return Opened(Status(status), [event_of(each) for each in tail.fetchall()], found, now, snapshot)
+        return LockedExperiment(Status(status), [event_of(each) for each in tail.fetchall()], found, now, snapshot)
 
-    def append(self, key: int, events: Sequence[Event], status: Status, rounds: int) -> None:
+    def append(self, experiment: int, events: Sequence[Event], status: Status, rounds: int) -> None:
         connection: psycopg.Connection[Any] = self._connection
         try:
             with connection.cursor() as cursor, cursor.copy(_APPEND) as copy:
                 copy.set_types(_TYPES)
                 for event in events:
-                    copy.write_row((key, *event))
+                    copy.write_row((experiment, *event))
         except ValueError as error:
             if not connection.broken:
                 raise
             raise psycopg.OperationalError("the connection was lost in the middle of a copy") from error
-        self._move(key, events, status, rounds)
+        self._move(experiment, events, status, rounds)
 
 
 class PostgresLedger(SqlLedger):
@@ -88,7 +89,7 @@ class PostgresLedger(SqlLedger):
 
     writers = 4
     words: ClassVar[dict[str, str]] = {"clustered": "", "bytes": "BYTEA"}
-    turns = PostgresTurn
+    transactions = PostgresTransaction
     errors = (psycopg.Error,)
     waited_for_others = ()
 

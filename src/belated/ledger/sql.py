@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from belated.ledger.contract import (
+from belated.ledger.base import (
     CHUNK,
     Due,
     ExperimentExists,
@@ -21,15 +21,15 @@ from belated.ledger.contract import (
     LedgerError,
     LedgerUnavailable,
     TooManyExperiments,
-    Turn,
+    Transaction,
     Uncertain,
 )
-from belated.ledger.events import SECOND, Event, Key, Known, Record, Settings, Status
+from belated.ledger.events import SECOND, ApiKey, DecisionRecord, Event, ExperimentRecord, ExperimentSettings, Status
 from belated.ledger.migrations import HISTORY, MIGRATIONS, Migration
 
 COLUMNS = "number, kind, at, round, id, arm, propensity, loss, fate, waited"
 WIDTH = 11
-"""Numbers of a row: the experiment's key and the columns of an event."""
+"""Numbers of a row: the experiment's number and the columns of an event."""
 SNAPSHOTS_KEPT = 2
 LOOKED_AT = 1_000
 """Decisions looked at at once for deadlines."""
@@ -60,11 +60,11 @@ def event_of(row: Sequence[Any]) -> Event:
     return Event(*row)
 
 
-def known_of(rows: Sequence[Sequence[Any]]) -> dict[str, Known]:
-    return {row[0]: Known(row[1], row[2], row[3], row[4], row[5], row[6] or 0, bool(row[7])) for row in rows}
+def known_of(rows: Sequence[Sequence[Any]]) -> dict[str, DecisionRecord]:
+    return {row[0]: DecisionRecord(row[1], row[2], row[3], row[4], row[5], row[6] or 0, bool(row[7])) for row in rows}
 
 
-class SqlTurn(Turn):
+class SqlTransaction(Transaction):
     """A transaction on a connection."""
 
     def __init__(self, ledger: "SqlLedger", connection: Any) -> None:
@@ -74,30 +74,32 @@ class SqlTurn(Turn):
     def _run(self, statement: str, given: Sequence[Any] = ()) -> list[Any]:
         return self._ledger.run(self._connection, statement, given)
 
-    def due(self, key: int, after: int, before: int) -> Due:
-        rows = self._run(DUE, (key, after, LOOKED_AT))
-        found: list[tuple[str, Known]] = []
+    def due(self, experiment: int, after: int, before: int) -> Due:
+        rows = self._run(DUE, (experiment, after, LOOKED_AT))
+        found: list[tuple[str, DecisionRecord]] = []
         for number, at, id, round, arm, propensity, is_open in rows:
             if at > before:
                 return Due(found, after, False, at)
             if is_open:
-                found.append((id, Known(round, arm, propensity, at, None, 0, False)))
+                found.append((id, DecisionRecord(round, arm, propensity, at, None, 0, False)))
             after = number
         return Due(found, after, len(rows) == LOOKED_AT, None)
 
-    def _move(self, key: int, events: Sequence[Event], status: Status, rounds: int) -> None:
+    def _move(self, experiment: int, events: Sequence[Event], status: Status, rounds: int) -> None:
         """The experiment is after these events now; they must go on from where it was."""
         first, last = events[0].number, events[-1].number
-        if last - first + 1 != len(events) or not self._run(POSITION, (last, int(status), rounds, key, first - 1)):
-            raise LedgerError(f"events {first} to {last} do not go on from the last one of experiment {key}")
+        if last - first + 1 != len(events) or not self._run(
+            POSITION, (last, int(status), rounds, experiment, first - 1)
+        ):
+            raise LedgerError(f"events {first} to {last} do not go on from the last one of experiment {experiment}")
 
-    def keep(self, key: int, position: int, state: bytes) -> None:
-        self._run("INSERT INTO snapshots (experiment, position, state) VALUES (?, ?, ?)", (key, position, state))
-        self._run("UPDATE experiments SET snapshot = ? WHERE key = ?", (position, key))
+    def keep(self, experiment: int, position: int, state: bytes) -> None:
+        self._run("INSERT INTO snapshots (experiment, position, state) VALUES (?, ?, ?)", (experiment, position, state))
+        self._run("UPDATE experiments SET snapshot = ? WHERE key = ?", (position, experiment))
         self._run(
             "DELETE FROM snapshots WHERE experiment = ? AND position NOT IN (SELECT position FROM snapshots"
             " WHERE experiment = ? ORDER BY position DESC LIMIT ?)",
-            (key, key, SNAPSHOTS_KEPT),
+            (experiment, experiment, SNAPSHOTS_KEPT),
         )
 
 
@@ -106,7 +108,7 @@ class SqlLedger(Ledger):
 
     words: ClassVar[dict[str, str]]
     """What stands for the {words} of the migrations."""
-    turns: type[SqlTurn]
+    transactions: type[SqlTransaction]
 
     def __init__(self, store: str) -> None:
         self.store = store
@@ -202,8 +204,8 @@ class SqlLedger(Ledger):
         return f"{type(error).__name__}: {lines[0] if lines else 'no more is known'}"
 
     @contextmanager
-    def transaction(self) -> Iterator[Any]:
-        """A connection within a transaction that is committed at the end."""
+    def committing(self) -> Iterator[Any]:
+        """Give a connection within a transaction that is committed at the end."""
         with self.connection(begin=True) as connection:
             yield connection
             try:
@@ -214,21 +216,21 @@ class SqlLedger(Ledger):
                 raise Uncertain(f"the ledger {self.store} was lost during a commit: {self.said(error)}") from error
 
     @contextmanager
-    def turn(self) -> Iterator[Turn]:
-        with self.transaction() as connection:
-            yield self.turns(self, connection)
+    def transaction(self) -> Iterator[Transaction]:
+        with self.committing() as connection:
+            yield self.transactions(self, connection)
 
     def _read(self, statement: str, given: Sequence[Any] = ()) -> list[Any]:
         with self.connection() as connection:
             return self.run(connection, statement, given)
 
     def _write(self, statement: str, given: Sequence[Any] = ()) -> list[Any]:
-        with self.transaction() as connection:
+        with self.committing() as connection:
             return self.run(connection, statement, given)
 
     def migrate(self, migrations: Sequence[Migration] = MIGRATIONS) -> list[str]:
         done = []
-        with self.transaction() as connection:
+        with self.committing() as connection:
             self.lock_all(connection)
             self.run(connection, HISTORY)
             applied = {row[0] for row in self.run(connection, "SELECT number FROM migrations")}
@@ -240,7 +242,7 @@ class SqlLedger(Ledger):
         for migration in migrations:
             if migration.number in applied:
                 continue
-            with self.transaction() as connection:
+            with self.committing() as connection:
                 self.lock_all(connection)
                 if self.run(connection, "SELECT 1 FROM migrations WHERE number = ?", (migration.number,)):
                     continue
@@ -254,8 +256,8 @@ class SqlLedger(Ledger):
             done.append(migration.name)
         return done
 
-    def create(self, settings: Settings, at: int, most: int) -> tuple[Record, bool]:
-        with self.transaction() as connection:
+    def create(self, settings: ExperimentSettings, at: int, most: int) -> tuple[ExperimentRecord, bool]:
+        with self.committing() as connection:
             self.lock_all(connection)
             if rows := self.run(connection, f"{RECORD} WHERE name = ?", (settings.name,)):
                 record = record_of(rows[0])
@@ -271,29 +273,31 @@ class SqlLedger(Ledger):
                 " VALUES (?, ?, ?, ?, ?, 0, 0, 0)",
                 (last + 1, settings.name, msgspec.json.encode(settings).decode(), int(Status.ACTIVE), at),
             )
-        return Record(last + 1, settings, Status.ACTIVE, at, 0, 0), True
+        return ExperimentRecord(last + 1, settings, Status.ACTIVE, at, 0, 0), True
 
-    def experiments(self) -> list[Record]:
+    def experiments(self) -> list[ExperimentRecord]:
         return [record_of(row) for row in self._read(f"{RECORD} ORDER BY key")]
 
-    def find(self, name: str) -> Record | None:
+    def find(self, name: str) -> ExperimentRecord | None:
         if "\0" in name:
             return None  # PostgreSQL would not even look
         rows = self._read(f"{RECORD} WHERE name = ?", (name,))
         return record_of(rows[0]) if rows else None
 
-    def events(self, key: int, after: int = 0, limit: int = CHUNK) -> list[Event]:
-        return [event_of(row) for row in self._read(EVENTS, (key, after, limit))]
+    def events(self, experiment: int, after: int = 0, limit: int = CHUNK) -> list[Event]:
+        return [event_of(row) for row in self._read(EVENTS, (experiment, after, limit))]
 
-    def snapshots(self, key: int) -> list[tuple[int, bytes]]:
-        rows = self._read("SELECT position, state FROM snapshots WHERE experiment = ? ORDER BY position DESC", (key,))
+    def snapshots(self, experiment: int) -> list[tuple[int, bytes]]:
+        rows = self._read(
+            "SELECT position, state FROM snapshots WHERE experiment = ? ORDER BY position DESC", (experiment,)
+        )
         return [(position, bytes(state)) for position, state in rows]
 
-    def all_keys(self) -> list[Key]:
+    def all_keys(self) -> list[ApiKey]:
         rows = self._read("SELECT id, name, role, digest, created, revoked FROM keys ORDER BY created, id")
-        return [Key(id, name, role, bytes(digest), *times) for id, name, role, digest, *times in rows]
+        return [ApiKey(id, name, role, bytes(digest), *times) for id, name, role, digest, *times in rows]
 
-    def add_key(self, key: Key) -> None:
+    def add_key(self, key: ApiKey) -> None:
         self._write(ADD_KEY, tuple(key))
 
     def revoke_key(self, id: str, at: int) -> bool:
@@ -307,6 +311,6 @@ class SqlLedger(Ledger):
             self.shut(connection)
 
 
-def record_of(row: Sequence[Any]) -> Record:
-    key, settings, status, *rest = row
-    return Record(key, msgspec.json.decode(settings, type=Settings), Status(status), *rest)
+def record_of(row: Sequence[Any]) -> ExperimentRecord:
+    number, settings, status, *rest = row
+    return ExperimentRecord(number, msgspec.json.decode(settings, type=ExperimentSettings), Status(status), *rest)

@@ -14,11 +14,11 @@ from typing import Any, ClassVar
 import apsw
 import msgspec
 
-from belated.ledger.contract import Opened
+from belated.ledger.base import LockedExperiment
 from belated.ledger.events import Event, Status
-from belated.ledger.sql import COLUMNS, KNOWN, TAIL, WIDTH, SqlLedger, SqlTurn, event_of, known_of
+from belated.ledger.sql import COLUMNS, KNOWN, TAIL, WIDTH, SqlLedger, SqlTransaction, event_of, known_of
 
-PATIENCE_MS = 10_000
+BUSY_TIMEOUT_MS = 10_000
 """How long to wait for another process that writes."""
 MOST_ROWS = 256
 """Rows in one statement: each statement costs a change of threads."""
@@ -35,25 +35,25 @@ ON d.experiment = ? AND d.kind = 1 AND d.id = wanted.value
 """
 
 
-class SqliteTurn(SqlTurn):
+class SqliteTransaction(SqlTransaction):
     """A transaction of the one writer."""
 
-    def open(self, key: int, position: int, ids: Sequence[str]) -> Opened:
+    def lock(self, experiment: int, position: int, ids: Sequence[str]) -> LockedExperiment:
         ((status, last, snapshot),) = self._run(
-            "SELECT status, position, snapshot FROM experiments WHERE key = ?", (key,)
+            "SELECT status, position, snapshot FROM experiments WHERE key = ?", (experiment,)
         )
-        tail = [event_of(row) for row in self._run(TAIL, (key, position))] if last > position else []
-        known = known_of(self._run(_KNOWN, (msgspec.json.encode(ids).decode(), key))) if ids else {}
-        return Opened(Status(status), tail, known, time.time_ns() // 1000, snapshot)
+        tail = [event_of(row) for row in self._run(TAIL, (experiment, position))] if last > position else []
+        known = known_of(self._run(_KNOWN, (msgspec.json.encode(ids).decode(), experiment))) if ids else {}
+        return LockedExperiment(Status(status), tail, known, time.time_ns() // 1000, snapshot)
 
-    def append(self, key: int, events: Sequence[Event], status: Status, rounds: int) -> None:
+    def append(self, experiment: int, events: Sequence[Event], status: Status, rounds: int) -> None:
         at = 0
         while at < len(events):
             count = min(MOST_ROWS, 1 << ((len(events) - at).bit_length() - 1))
-            rows = chain.from_iterable((key, *event) for event in events[at : at + count])
+            rows = chain.from_iterable((experiment, *event) for event in events[at : at + count])
             self._run(_INSERTS[count], tuple(rows))
             at += count
-        self._move(key, events, status, rounds)
+        self._move(experiment, events, status, rounds)
 
 
 class SqliteLedger(SqlLedger):
@@ -61,7 +61,7 @@ class SqliteLedger(SqlLedger):
 
     writers = 1
     words: ClassVar[dict[str, str]] = {"clustered": "WITHOUT ROWID", "bytes": "BLOB"}
-    turns = SqliteTurn
+    transactions = SqliteTransaction
     errors = (apsw.Error,)
     waited_for_others = (apsw.BusyError,)
 
@@ -73,7 +73,7 @@ class SqliteLedger(SqlLedger):
     def connect(self) -> apsw.Connection:
         connection = apsw.Connection(self._path, vfs=self._vfs, statementcachesize=200)
         try:
-            connection.set_busy_timeout(PATIENCE_MS)
+            connection.set_busy_timeout(BUSY_TIMEOUT_MS)
             _write_ahead(connection)
             connection.execute("PRAGMA synchronous = FULL")
         except BaseException:
@@ -107,7 +107,7 @@ class SqliteLedger(SqlLedger):
 
 def _write_ahead(connection: apsw.Connection) -> None:
     """Switch the log on. Where another process does so at the same moment, SQLite does not wait by itself."""
-    give_up = time.monotonic() + PATIENCE_MS / 1000
+    give_up = time.monotonic() + BUSY_TIMEOUT_MS / 1000
     while True:
         try:
             connection.execute("PRAGMA journal_mode = WAL")

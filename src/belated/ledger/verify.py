@@ -3,9 +3,9 @@
 from typing import NamedTuple
 
 from belated.errors import BelatedError
-from belated.ledger.contract import Ledger, LedgerError
-from belated.ledger.events import Event, Kind, Record, Status
-from belated.ledger.fold import STATUS_AFTER, Fold
+from belated.ledger.base import Ledger, LedgerError
+from belated.ledger.events import Event, ExperimentRecord, Kind, Status
+from belated.ledger.state import STATUS_AFTER, ExperimentState
 
 
 class Verdict(NamedTuple):
@@ -16,7 +16,7 @@ class Verdict(NamedTuple):
     rounds: int
     compared: int
     """How many snapshots and live states were compared, bit for bit."""
-    apart: float
+    propensity_error: float
     """The largest difference between a propensity on record and the one computed now; 0: bit for bit."""
     digest: str
     """Of the state at the end, as the service shows it."""
@@ -24,32 +24,32 @@ class Verdict(NamedTuple):
     """What is wrong; nothing, if all is well."""
 
 
-def verify(ledger: Ledger, record: Record, live: tuple[int, str] | None = None) -> Verdict:
+def verify(ledger: Ledger, record: ExperimentRecord, live: tuple[int, str] | None = None) -> Verdict:
     """Replay an experiment from its first event: numbering, arms, propensities, receipts, snapshots.
 
     live is the state of a worker to compare with as well: (after which event, its digest).
     """
     replay = _Replay(ledger, record, live)
     try:
-        for events in ledger.all_events(record.key):
+        for events in ledger.all_events(record.number):
             for event in events:
                 replay.take(event)
     except LedgerError as error:
         replay.faults.append(str(error))
     except BelatedError as error:
-        replay.faults.append(f"event {replay.fold.position + 1}: {error}")
+        replay.faults.append(f"event {replay.state.position + 1}: {error}")
     except (LookupError, ValueError, TypeError) as error:
-        replay.faults.append(f"event {replay.fold.position + 1} makes no sense: {error}")
+        replay.faults.append(f"event {replay.state.position + 1} makes no sense: {error}")
     else:
         replay.end()
-    fold = replay.fold
+    state = replay.state
     return Verdict(
         record.settings.name,
-        fold.position,
-        fold.bandit.rounds,
+        state.position,
+        state.bandit.rounds,
         replay.compared,
-        fold.apart,
-        fold.digest(),
+        state.propensity_error,
+        state.digest(),
         replay.faults,
     )
 
@@ -57,30 +57,32 @@ def verify(ledger: Ledger, record: Record, live: tuple[int, str] | None = None) 
 class _Replay:
     """An experiment being read, and what was found."""
 
-    def __init__(self, ledger: Ledger, record: Record, live: tuple[int, str] | None) -> None:
-        self.fold = Fold(record.settings)
+    def __init__(self, ledger: Ledger, record: ExperimentRecord, live: tuple[int, str] | None) -> None:
+        self.state = ExperimentState(record.settings)
         self.faults: list[str] = []
         self.compared = 0
         self._record = record
         self._live = live
-        self._kept = dict(ledger.snapshots(record.key))
+        self._kept = dict(ledger.snapshots(record.number))
         self._at = 0
         self._status = {0: Status.ACTIVE}
         self._open: dict[int, Event] = {}  # decisions whose outcome may still come
 
     def take(self, event: Event) -> None:
         """Apply an event and compare."""
-        number, fold = event.number, self.fold
+        number, state = event.number, self.state
         if event.at < self._at:
             self.faults.append(f"event {number} is dated before event {number - 1}")
         self._at = event.at
-        exact = not fold.apart
-        fold.apply(event)
-        if exact and fold.apart:
-            self.faults.append(f"event {number} has propensity {event.propensity!r}, off by {fold.apart:.3g}")
+        exact = not state.propensity_error
+        state.apply(event)
+        if exact and state.propensity_error:
+            self.faults.append(
+                f"event {number} has propensity {event.propensity!r}, off by {state.propensity_error:.3g}"
+            )
         if event.kind == Kind.DECISION:
-            if fold.drawn() != event.arm:
-                self.faults.append(f"event {number} has arm {event.arm}, where {fold.drawn()} is drawn")
+            if state.drawn() != event.arm:
+                self.faults.append(f"event {number} has arm {event.arm}, where {state.drawn()} is drawn")
             self._open[event.round] = event
         elif event.kind in (Kind.OUTCOME, Kind.DEFAULT):
             decision = self._open.pop(event.round) if event.kind == Kind.OUTCOME else self._open[event.round]
@@ -91,20 +93,20 @@ class _Replay:
             self._status = {number: STATUS_AFTER[Kind(event.kind)]}
         if self._live and self._live[0] == number:
             self.compared += 1
-            if fold.digest() != self._live[1]:
+            if state.digest() != self._live[1]:
                 self.faults.append(f"the live state after event {number} is not what its events make")
         if number in self._kept:
             self.compared += 1
-            if fold.to_bytes() != self._kept[number]:
+            if state.to_bytes() != self._kept[number]:
                 self.faults.append(f"the snapshot at event {number} is not the state after that event")
 
     def end(self) -> None:
         """Compare what is said about the whole."""
-        last, record = self.fold.position, self._record
+        last, record = self.state.position, self._record
         if last < record.events:
             self.faults.append(f"there are {last} events where {record.events} are counted")
-        elif last == record.events and self.fold.bandit.rounds != record.rounds:
-            self.faults.append(f"there are {self.fold.bandit.rounds} rounds where {record.rounds} are counted")
+        elif last == record.events and self.state.bandit.rounds != record.rounds:
+            self.faults.append(f"there are {self.state.bandit.rounds} rounds where {record.rounds} are counted")
         changed, status = next(iter(self._status.items()))
         if changed <= record.events == last and status != record.status:
             self.faults.append(f"the experiment is {record.status.name.lower()}, its events say {status.name.lower()}")

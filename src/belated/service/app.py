@@ -9,13 +9,13 @@ from starlette.routing import Route, Router
 from starlette.types import Receive, Scope, Send
 
 from belated import __version__
-from belated.ledger.contract import Ledger
-from belated.service.board import Row, new_board
-from belated.service.http import PathApp, encode, refused, send_reply
+from belated.ledger.base import Ledger
+from belated.service.counters import WorkerCounters, new_counters
+from belated.service.docs import page
+from belated.service.errors import ApiError
+from belated.service.http import PathApp, encode, refused, send_response
 from belated.service.limits import Limits
 from belated.service.openapi import document
-from belated.service.page import page
-from belated.service.problems import Refusal
 from belated.service.routes import OPERATIONS
 from belated.service.service import Service
 
@@ -23,7 +23,7 @@ from belated.service.service import Service
 def application(
     open_it: Callable[[], Ledger],
     limits: Limits | None = None,
-    rows: list[Row] | None = None,
+    all_counters: list[WorkerCounters] | None = None,
     worker: int = 0,
     stopping: asyncio.Event | None = None,
 ) -> Router:
@@ -36,7 +36,7 @@ def application(
 
     @asynccontextmanager
     async def lifespan(app: Any) -> AsyncIterator[None]:
-        counts = rows or [Row(new_board(1), 0)]
+        counts = all_counters or [WorkerCounters(new_counters(1), 0)]
         service = Service(open_it(), limits or Limits(), counts[worker], counts, stopping)
         service.document, service.page = encode(described), page(described).encode()
         await service.start()
@@ -59,4 +59,4 @@ async def _not_found(scope: Scope, receive: Receive, send: Send) -> None:
     """What no path matches."""
     if scope["type"] == "http":
         message = f"there is nothing at {scope['path']}; /docs shows what there is"
-        await send_reply(refused(Refusal("not_found", message)), send)
+        await send_response(refused(ApiError("not_found", message)), send)

@@ -12,13 +12,17 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
-from belated.ledger.book import Book, Command
-from belated.ledger.contract import LedgerUnavailable
-from belated.service.board import Row
+from belated.ledger.base import LedgerUnavailable
+from belated.ledger.commands import Command
+from belated.ledger.processor import CommandProcessor
+from belated.service.counters import WorkerCounters
+from belated.service.errors import ApiError
 from belated.service.limits import Limits
-from belated.service.problems import Refusal
 
 logger = logging.getLogger("belated.service")
+
+MOST_NAMED = 5
+"""Experiments named in a log line."""
 
 
 class _Entry(NamedTuple):
@@ -31,12 +35,12 @@ class _Entry(NamedTuple):
 class Committer:
     """The queue of one worker, and the threads that empty it."""
 
-    def __init__(self, book: Book, limits: Limits, row: Row) -> None:
-        self._book = book
+    def __init__(self, processor: CommandProcessor, limits: Limits, counters: WorkerCounters) -> None:
+        self._processor = processor
         self._limits = limits
-        self._row = row
-        self._together = book.ledger.writers == 1
-        self._free = book.ledger.writers
+        self._counters = counters
+        self._together = processor.ledger.writers == 1
+        self._free = processor.ledger.writers
         self._threads = ThreadPoolExecutor(self._free, thread_name_prefix="committer")
         self._loop = asyncio.get_running_loop()
         self._waiting: dict[str, deque[_Entry]] = {}
@@ -50,17 +54,17 @@ class Committer:
     def submit(self, command: Command, size: int, finish: Callable[[Any], Any]) -> "asyncio.Future[Any]":
         """Have a command carried out: `finish(answer)`, made in the thread that did it, once it is committed."""
         if self._queued + size > self._limits.queue and self._queued:
-            self._row.add("busy")
-            raise Refusal("busy", f"{self._queued} decisions and outcomes are waiting to be committed; try again soon")
+            self._counters.add("busy")
+            raise ApiError("busy", f"{self._queued} decisions and outcomes are waiting to be committed; try again soon")
         if self._closing:
-            raise Refusal("stopping", "this worker is stopping; ask again")
+            raise ApiError("stopping", "this worker is stopping; ask again")
         future = self._loop.create_future()
         entries = self._waiting.get(command.name)
         if entries is None:
             entries = self._waiting[command.name] = deque()
         entries.append(_Entry(command, size, finish, future))
         self._queued += size
-        self._row.set("queue", self._queued)
+        self._counters.set("queue", self._queued)
         if self._free and not self._scheduled:
             self._scheduled = True
             self._loop.call_soon(self._go)
@@ -71,7 +75,7 @@ class Committer:
         while self._free and (batch := self._next()):
             self._free -= 1
             self._threads.submit(self._commit, batch)
-        self._row.set("queue", self._queued)
+        self._counters.set("queue", self._queued)
 
     def _next(self) -> list[_Entry]:
         """What the next commit is of: of one experiment, or of all where there is one writer anyway."""
@@ -97,7 +101,7 @@ class Committer:
         results: list[Any]
         failing = None
         try:
-            answers = self._book.run([entry.command for entry in batch])
+            answers = self._processor.run([entry.command for entry in batch])
             results = [_finished(entry, answer) for entry, answer in zip(batch, answers, strict=True)]
         except LedgerUnavailable as error:
             failing = str(error)
@@ -109,21 +113,21 @@ class Committer:
         try:
             self._loop.call_soon_threadsafe(self._done, batch, results, seconds, failing)
         except RuntimeError:  # the loop is closed: nobody waits for an answer any more
-            logger.warning("a commit ended after the worker had stopped")
+            logger.warning("%s was committed after the worker had stopped: nobody was told", _named(batch))
 
     def _alone(self, entry: _Entry) -> Any:
         try:
-            (answer,) = self._book.run([entry.command])
+            (answer,) = self._processor.run([entry.command])
             return _finished(entry, answer)
         except LedgerUnavailable as error:
             return error
         except Exception as error:
-            logger.exception("a command of experiment %s failed", entry.command.name)
+            logger.exception("%s of experiment %s failed", type(entry.command).__name__, entry.command.name)
             return error
 
     def _done(self, batch: list[_Entry], results: list[Any], seconds: float, failing: str | None) -> None:
         if failing and failing != self.failing:
-            logger.error("%s", failing)
+            logger.error("committing %s failed: %s", _named(batch), failing)
         self._free += 1
         size = 0
         for entry, result in zip(batch, results, strict=True):
@@ -138,12 +142,12 @@ class Committer:
         self._queued -= size
         if failing:
             self.failing = failing
-            self._row.add("failed_commits")
+            self._counters.add("failed_commits")
         elif size:  # something may have been written
             if self.failing:
-                logger.warning("the ledger works again")
+                logger.warning("committing to %s works again", self._processor.ledger.store)
             self.failing = None
-            self._row.committed(size, seconds)
+            self._counters.committed(size, seconds)
         self._go()
 
     async def close(self) -> None:
@@ -152,6 +156,13 @@ class Committer:
         while self._queued or self._busy:
             await asyncio.sleep(0.005)
         self._threads.shutdown()
+
+
+def _named(batch: list[_Entry]) -> str:
+    """Return what a batch is, for the log: `3 commands of button, prices`."""
+    names = sorted({entry.command.name for entry in batch})
+    listed = ", ".join(names[:MOST_NAMED]) + (f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else "")
+    return f"{len(batch)} command{'s' if len(batch) > 1 else ''} of {listed}"
 
 
 def _finished(entry: _Entry, answer: Any) -> Any:

@@ -8,16 +8,17 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 from belated import __version__, learners
-from belated.bandit import Bandit
-from belated.ledger.book import Change, Decide, Observe, Read
-from belated.ledger.contract import ExperimentExists, LedgerUnavailable, TooManyExperiments
-from belated.ledger.events import SECOND, Record, Settings, Status
+from belated.api.types import MOST_SEED, Deadline, Experiments, Health, NewExperiment, OutcomeReport
+from belated.errors import InvalidValue
+from belated.ledger.base import ExperimentExists, LedgerUnavailable, TooManyExperiments
+from belated.ledger.commands import Change, Decide, Observe, Read
+from belated.ledger.events import SECOND, ExperimentRecord, ExperimentSettings, Status
 from belated.ledger.export import FORMATS, pieces
+from belated.live.bandit import Bandit
 from belated.service import metrics, views
-from belated.service.http import Call, Reply, encode
-from belated.service.problems import Refusal
-from belated.service.views import granted
-from belated.wire import MOST_SEED, Deadline, Experiments, Health, NewExperiment
+from belated.service.errors import ApiError
+from belated.service.http import Request, Response, encode
+from belated.service.views import unwrap
 
 READY_SECONDS = 5.0
 """How long /readyz waits for the ledger."""
@@ -28,43 +29,51 @@ LOOK_SECONDS = 0.5
 """A live view hears of changes at most this often."""
 
 
-async def decide(call: Call) -> Reply:
-    body = call.body
+async def decide(request: Request) -> Response:
+    body = request.body
     if isinstance(body, list):
-        answers = await call.service.run(Decide(call.name, [each.id for each in body]), len(body), _encoded)
-        return Reply(answers)
-    return Reply(await call.service.run(Decide(call.name, (body.id,)), 1, _first_encoded))
+        answers = await request.service.run(Decide(request.name, [each.id for each in body]), len(body), _encoded)
+        return Response(answers)
+    return Response(await request.service.run(Decide(request.name, (body.id,)), 1, _first_encoded))
 
 
-async def observe(call: Call) -> Reply:
-    body = call.body
+async def observe(request: Request) -> Response:
+    body = request.body
     outcomes = body if isinstance(body, list) else [body]
-    command = Observe(call.name, [(each.decision, each.as_loss) for each in outcomes])
-    receipts = await call.service.run(command, len(outcomes), granted)
+    command = Observe(request.name, [(each.decision, _loss(body, k, each)) for k, each in enumerate(outcomes)])
+    receipts = await request.service.run(command, len(outcomes), unwrap)
     for receipt in receipts:
         if receipt.receipt in ("repeated", "conflict", "unknown"):
-            call.service.row.add(receipt.receipt)
+            request.service.counters.add(receipt.receipt)
     if isinstance(body, list):
-        return Reply(encode(receipts))
+        return Response(encode(receipts))
     (receipt,) = receipts
     if receipt.receipt == "conflict":
-        raise Refusal("conflict", receipt.message, "loss")
+        raise ApiError("conflict", receipt.message, "loss")
     if receipt.receipt == "unknown":
-        raise Refusal("unknown_decision", receipt.message, "decision")
-    return Reply(encode(receipt))
+        raise ApiError("unknown_decision", receipt.message, "decision")
+    return Response(encode(receipt))
+
+
+def _loss(body: Any, k: int, report: OutcomeReport) -> float:
+    try:
+        return report.as_loss
+    except InvalidValue as error:
+        place = f"[{k}]." if isinstance(body, list) else ""
+        raise ApiError("invalid", str(error), f"{place}{error.field}") from None
 
 
 def _encoded(answer: Any) -> bytes:
-    return encode(granted(answer))
+    return encode(unwrap(answer))
 
 
 def _first_encoded(answer: Any) -> bytes:
-    return encode(granted(answer)[0])
+    return encode(unwrap(answer)[0])
 
 
-async def create(call: Call) -> Reply:
-    body: NewExperiment = call.body
-    service = call.service
+async def create(request: Request) -> Response:
+    body: NewExperiment = request.body
+    service = request.service
     settings = await service.read(_settings, body)
     try:
         record, is_new = await service.read(
@@ -73,81 +82,81 @@ async def create(call: Call) -> Reply:
         if not is_new and body.seed not in (None, record.settings.seed):
             raise ExperimentExists(f"there is an experiment {body.name!r} with seed {record.settings.seed}")
     except ExperimentExists as error:
-        raise Refusal("exists", str(error), "name") from None
+        raise ApiError("exists", str(error), "name") from None
     except TooManyExperiments as error:
-        raise Refusal("too_many", str(error)) from None
+        raise ApiError("too_many", str(error)) from None
     if isinstance(settings.missing, Deadline):
         service.has_deadline(body.name)
     shown = await service.run(Read(body.name), 0, views.experiment)
-    return Reply(encode(shown), 201 if is_new else 200)
+    return Response(encode(shown), 201 if is_new else 200)
 
 
-def _settings(body: NewExperiment) -> Settings:
+def _settings(body: NewExperiment) -> ExperimentSettings:
     """What an experiment will be, all defaults filled in; refused where no bandit could be made of it."""
     for field, value in body.parameters.items():
         if isinstance(value, float) and not math.isfinite(value):
-            raise Refusal("invalid", f"parameters.{field} is {value}; a number is needed", f"parameters.{field}")
+            raise ApiError("invalid", f"parameters.{field} is {value}; a number is needed", f"parameters.{field}")
     arms: list[str | int] = list(range(body.arms)) if isinstance(body.arms, int) else body.arms
     seed = secrets.randbelow(MOST_SEED + 1) if body.seed is None else body.seed
-    settings = Settings(body.name, arms, body.learner, body.parameters, seed, body.missing)
+    settings = ExperimentSettings(body.name, arms, body.learner, body.parameters, seed, body.missing)
     try:
         needs = learners.tune(body.learner, **body.parameters).learner.needs
         Bandit(arms, body.learner, seed=seed, **body.parameters)
     except (ValueError, TypeError) as error:
-        raise Refusal("invalid", str(error)[:MOST_SAID], _field_of(str(error), body)) from None
+        raise ApiError("invalid", str(error)[:MOST_SAID], _field_of(error)) from None
     if "delay" in needs:
         message = (
             f"learner {body.learner!r} must know the delay of each decision when it is made, which nobody does here"
         )
-        raise Refusal("invalid", message, "learner")
+        raise ApiError("invalid", message, "learner")
     return settings
 
 
-def _field_of(message: str, body: NewExperiment) -> str:
-    """Which field a bandit's error is about."""
-    if message.startswith(("arm", "there are")):
-        return "arms"
-    named = [name for name in body.parameters if message.startswith((f"{name} is", f"unknown {name}"))]
-    return "parameters" if named or message.startswith("unknown parameter") else "learner"
+def _field_of(error: Exception) -> str:
+    """Return the field of the request that a bandit's error is about."""
+    field = getattr(error, "field", None)
+    if field in ("arms", "learner", "seed"):
+        return str(field)
+    return f"parameters.{field}" if field else "parameters"
 
 
-async def list_experiments(call: Call) -> Reply:
-    records = await call.service.read(call.service.ledger.experiments)
-    wanted = call.query["status"]
+async def list_experiments(request: Request) -> Response:
+    records = await request.service.read(request.service.ledger.experiments)
+    wanted = request.query["status"]
     shown = [views.summary(record) for record in records]
-    return Reply(encode(Experiments([each for each in shown if wanted in ("all", each.status)])))
+    return Response(encode(Experiments([each for each in shown if wanted in ("all", each.status)])))
 
 
-async def read(call: Call) -> Reply:
-    view = views.experiment_with_digest if call.query["digest"] == "true" else views.experiment
-    return Reply(encode(await call.service.run(Read(call.name), 0, view)))
+async def read(request: Request) -> Response:
+    view = views.experiment_with_digest if request.query["digest"] == "true" else views.experiment
+    return Response(encode(await request.service.run(Read(request.name), 0, view)))
 
 
-async def pause(call: Call) -> Reply:
-    return await _change(call, Status.PAUSED)
+async def pause(request: Request) -> Response:
+    return await _change(request, Status.PAUSED)
 
 
-async def resume(call: Call) -> Reply:
-    return await _change(call, Status.ACTIVE)
+async def resume(request: Request) -> Response:
+    return await _change(request, Status.ACTIVE)
 
 
-async def archive(call: Call) -> Reply:
-    return await _change(call, Status.ARCHIVED)
+async def archive(request: Request) -> Response:
+    return await _change(request, Status.ARCHIVED)
 
 
-async def _change(call: Call, status: Status) -> Reply:
-    return Reply(encode(await call.service.run(Change(call.name, status), 1, views.experiment)))
+async def _change(request: Request, status: Status) -> Response:
+    return Response(encode(await request.service.run(Change(request.name, status), 1, views.experiment)))
 
 
-async def ledger(call: Call) -> Reply:
-    service = call.service
-    record = await service.read(_record, call)
-    chosen = call.query["format"]
-    iterator = pieces(service.ledger, record, chosen, int(call.query["after"]))
+async def ledger(request: Request) -> Response:
+    service = request.service
+    record = await service.read(_record, request)
+    chosen = request.query["format"]
+    iterator = pieces(service.ledger, record, chosen, int(request.query["after"]))
     try:
         first = await service.read(next, iterator, b"")
     except ImportError as error:
-        raise Refusal("no_parquet", str(error), "format") from None
+        raise ApiError("no_parquet", str(error), "format") from None
 
     async def parts() -> AsyncGenerator[bytes, None]:
         yield first
@@ -157,25 +166,25 @@ async def ledger(call: Call) -> Reply:
             yield part
 
     name = f'attachment; filename="{record.settings.name}.{chosen}"'
-    return Reply(parts(), kind=FORMATS[chosen].encode(), headers={b"content-disposition": name.encode()})
+    return Response(parts(), kind=FORMATS[chosen].encode(), headers={b"content-disposition": name.encode()})
 
 
-def _record(call: Call) -> Record:
-    record = call.service.ledger.find(call.name)
+def _record(request: Request) -> ExperimentRecord:
+    record = request.service.ledger.find(request.name)
     if record is None:
-        raise Refusal("unknown_experiment", f"there is no experiment {call.name!r}", "name")
+        raise ApiError("unknown_experiment", f"there is no experiment {request.name!r}", "name")
     return record
 
 
-async def stream(call: Call) -> Reply:
-    service = call.service
-    first = await service.run(Read(call.name), 0, views.experiment)
+async def stream(request: Request) -> Response:
+    service = request.service
+    first = await service.run(Read(request.name), 0, views.experiment)
     if service.streams >= service.limits.streams:
-        raise Refusal("busy", f"there are {service.streams} live views, as many as this worker allows")
+        raise ApiError("busy", f"there are {service.streams} live views, as many as this worker allows")
 
     async def parts() -> AsyncGenerator[bytes, None]:
         service.streams += 1
-        gone = asyncio.ensure_future(_gone(call))
+        gone = asyncio.ensure_future(_gone(request))
         stopping = asyncio.ensure_future(service.stopping.wait())
         try:
             shown, said = first, time.monotonic()
@@ -183,8 +192,8 @@ async def stream(call: Call) -> Reply:
             while not (gone.done() or stopping.done()):
                 await asyncio.wait((gone, stopping), timeout=LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
                 try:
-                    latest = await service.run(Read(call.name), 0, views.experiment)
-                except (LedgerUnavailable, Refusal):
+                    latest = await service.run(Read(request.name), 0, views.experiment)
+                except (LedgerUnavailable, ApiError):
                     latest = shown
                 if (latest.events, latest.status) != (shown.events, shown.status):
                     shown, said = latest, time.monotonic()
@@ -197,24 +206,24 @@ async def stream(call: Call) -> Reply:
             gone.cancel()
             stopping.cancel()
 
-    return Reply(parts(), kind=b"text/event-stream", headers={b"cache-control": b"no-store"})
+    return Response(parts(), kind=b"text/event-stream", headers={b"cache-control": b"no-store"})
 
 
 def _event(shown: Any) -> bytes:
     return b"event: state\nid: %d\ndata: %s\n\n" % (shown.events, encode(shown))
 
 
-async def _gone(call: Call) -> None:
-    while (await call.receive())["type"] != "http.disconnect":
+async def _gone(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
         pass
 
 
-async def health(call: Call) -> Reply:
-    return Reply(encode(Health("ok", __version__)))
+async def health(request: Request) -> Response:
+    return Response(encode(Health("ok", __version__)))
 
 
-async def ready(call: Call) -> Reply:
-    service = call.service
+async def ready(request: Request) -> Response:
+    service = request.service
     reason = service.committer.failing
     try:
         if reason:
@@ -229,21 +238,21 @@ async def ready(call: Call) -> Reply:
     if service.stopping.is_set():
         reason = "this worker is stopping"
     if reason:
-        return Reply(encode(Health("unavailable", __version__, reason)), 503)
-    return Reply(encode(Health("ok", __version__)))
+        return Response(encode(Health("unavailable", __version__, reason)), 503)
+    return Response(encode(Health("ok", __version__)))
 
 
-async def show_metrics(call: Call) -> Reply:
-    service = call.service
+async def show_metrics(request: Request) -> Response:
+    service = request.service
     records = await service.read(service.ledger.experiments)
     names = [record.settings.name for record in records if record.status != Status.ARCHIVED]
     shown = await asyncio.gather(*(service.run(Read(name), 0, metrics.experiment) for name in names))
-    return Reply(metrics.text(shown, service.rows), kind=metrics.KIND)
+    return Response(metrics.text(shown, service.all_counters), kind=metrics.KIND)
 
 
-async def openapi(call: Call) -> Reply:
-    return Reply(call.service.document)
+async def openapi(request: Request) -> Response:
+    return Response(request.service.document)
 
 
-async def docs(call: Call) -> Reply:
-    return Reply(call.service.page, kind=b"text/html; charset=utf-8")
+async def docs(request: Request) -> Response:
+    return Response(request.service.page, kind=b"text/html; charset=utf-8")

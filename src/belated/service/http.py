@@ -1,6 +1,6 @@
 """HTTP, as little as there must be: one application for each path, which checks the key, reads the body, answers.
 
-Handlers get a `Call` and give a `Reply`; whatever goes wrong is a `Refusal` with the one form of error.
+Handlers get a `Request` and give a `Response`; whatever goes wrong is a `ApiError` with the one form of error.
 """
 
 import logging
@@ -13,9 +13,9 @@ from urllib.parse import parse_qsl
 import msgspec
 from starlette.types import Message, Receive, Scope, Send
 
-from belated.ledger.contract import LedgerUnavailable, Uncertain
-from belated.service.problems import Refusal, invalid
-from belated.wire import shown
+from belated.api.types import shown
+from belated.ledger.base import LedgerUnavailable, Uncertain
+from belated.service.errors import ApiError, invalid
 
 if TYPE_CHECKING:
     from belated.service.service import Service
@@ -26,7 +26,7 @@ JSON = b"application/json"
 encode = msgspec.json.Encoder().encode
 
 
-class Reply(msgspec.Struct):
+class Response(msgspec.Struct):
     """An answer: bytes, or a stream of them."""
 
     body: bytes | AsyncGenerator[bytes, None]
@@ -35,7 +35,7 @@ class Reply(msgspec.Struct):
     headers: dict[bytes, bytes] = {}
 
 
-class Call:
+class Request:
     """A request, as a handler sees it."""
 
     __slots__ = ("body", "name", "query", "receive", "service")
@@ -48,7 +48,7 @@ class Call:
         self.receive = receive
 
 
-Handler = Callable[[Call], Awaitable[Reply]]
+Handler = Callable[[Request], Awaitable[Response]]
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Operation:
     handler: Handler
     role: str | None
     """Who may: decide, read or admin; None: anybody."""
-    replies: dict[int, Any]
+    responses: dict[int, Any]
     """Status -> type of the body, or what media it is."""
     body: Any = None
     body_required: bool = True
@@ -97,7 +97,7 @@ class PathApp:
             operation = self._operations.get(scope["method"])
             if operation is None:
                 message = f"{scope['method']} is not possible here; {self._allowed} is"
-                raise Refusal("wrong_method", message, allow=self._allowed)
+                raise ApiError("wrong_method", message, allow=self._allowed)
             service = self._service()
             length = authorization = None
             for name, value in scope["headers"]:
@@ -106,34 +106,34 @@ class PathApp:
                 elif name == b"content-length":
                     length = value
             if operation.role is not None:
-                await service.doorman.check(authorization, operation.role)
+                await service.auth.check(authorization, operation.role)
             body = None
             if operation.body is not None:
                 raw = await _body(receive, length, service.limits.body)
                 body = _decoded(self._decoders[operation.method], operation, raw)
             query = _query(operation, scope["query_string"]) if operation.query else {}
-            call = Call(service, scope["path_params"].get("name", ""), query, body, receive)
-            reply = await operation.handler(call)
-        except Refusal as refusal:
-            reply = refused(refusal)
+            request = Request(service, scope["path_params"].get("name", ""), query, body, receive)
+            response = await operation.handler(request)
+        except ApiError as refusal:
+            response = refused(refusal)
         except Uncertain as error:
-            reply = refused(Refusal("uncertain", str(error)))
+            response = refused(ApiError("uncertain", str(error)))
         except LedgerUnavailable as error:
-            reply = refused(Refusal("ledger_unavailable", str(error)))
+            response = refused(ApiError("ledger_unavailable", str(error)))
         except Exception:
             logger.exception("%s %s failed", scope["method"], scope["path"])
-            reply = refused(Refusal("internal", "this should not have happened; the service's log has more"))
-        await send_reply(reply, send)
+            response = refused(ApiError("internal", "this should not have happened; the service's log has more"))
+        await send_response(response, send)
 
 
-async def send_reply(reply: Reply, send: Send) -> None:
-    if isinstance(reply.body, bytes):
-        await send(_start(reply, len(reply.body)))
-        await send({"type": "http.response.body", "body": reply.body})
+async def send_response(response: Response, send: Send) -> None:
+    if isinstance(response.body, bytes):
+        await send(_start(response, len(response.body)))
+        await send({"type": "http.response.body", "body": response.body})
         return
-    await send(_start(reply, None))
+    await send(_start(response, None))
     try:
-        async with aclosing(reply.body) as parts:
+        async with aclosing(response.body) as parts:
             async for part in parts:
                 await send({"type": "http.response.body", "body": part, "more_body": True})
     except LedgerUnavailable as error:
@@ -142,15 +142,15 @@ async def send_reply(reply: Reply, send: Send) -> None:
     await send({"type": "http.response.body", "body": b""})
 
 
-def _start(reply: Reply, length: int | None) -> Message:
-    headers = [(b"content-type", reply.kind), *reply.headers.items()]
+def _start(response: Response, length: int | None) -> Message:
+    headers = [(b"content-type", response.kind), *response.headers.items()]
     if length is not None:
         headers.append((b"content-length", b"%d" % length))
-    return {"type": "http.response.start", "status": reply.status, "headers": headers}
+    return {"type": "http.response.start", "status": response.status, "headers": headers}
 
 
-def refused(refusal: Refusal) -> Reply:
-    return Reply(encode(refusal.problem), refusal.status, headers=refusal.headers)
+def refused(refusal: ApiError) -> Response:
+    return Response(encode(refusal.problem), refusal.status, headers=refusal.headers)
 
 
 async def _body(receive: Receive, length: bytes | None, most: int) -> bytes:
@@ -166,8 +166,8 @@ async def _body(receive: Receive, length: bytes | None, most: int) -> bytes:
             return body
 
 
-def _too_large(most: int) -> Refusal:
-    return Refusal("too_large", f"the body has more than {most:,} bytes", connection="close")
+def _too_large(most: int) -> ApiError:
+    return ApiError("too_large", f"the body has more than {most:,} bytes", connection="close")
 
 
 def _decoded(decoder: Any, operation: Operation, raw: bytes) -> Any:
@@ -178,7 +178,7 @@ def _decoded(decoder: Any, operation: Operation, raw: bytes) -> Any:
     except msgspec.ValidationError as error:
         raise invalid(raw, error, operation.body) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Refusal("bad_json", f"the body is not JSON: {error}") from None
+        raise ApiError("bad_json", f"the body is not JSON: {error}") from None
 
 
 def _query(operation: Operation, raw: bytes) -> dict[str, str]:
@@ -187,10 +187,10 @@ def _query(operation: Operation, raw: bytes) -> dict[str, str]:
     for name, value in parse_qsl(raw.decode("latin-1"), keep_blank_values=True):
         query = known.get(name)
         if query is None:
-            raise Refusal("invalid", f"unknown parameter {shown(name)}; {', '.join(known)} is known", name)
+            raise ApiError("invalid", f"unknown parameter {shown(name)}; {', '.join(known)} is known", name)
         if query.choices and value not in query.choices:
-            raise Refusal("invalid", f"{name} is {shown(value)}; {' or '.join(query.choices)} is needed", name)
+            raise ApiError("invalid", f"{name} is {shown(value)}; {' or '.join(query.choices)} is needed", name)
         if not query.choices and not (value.isascii() and value.isdigit() and len(value) < 16):
-            raise Refusal("invalid", f"{name} is {shown(value)}; a whole number of at least 0 is needed", name)
+            raise ApiError("invalid", f"{name} is {shown(value)}; a whole number of at least 0 is needed", name)
         given[name] = value
     return {query.name: given.get(query.name, query.default) for query in operation.query}

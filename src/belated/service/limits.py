@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from belated.wire import MOST_AT_ONCE
+from belated.api.types import MOST_AT_ONCE
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector, CollectorRegistry
 
-from belated.ledger.delays import BOUNDS
+from belated.ledger.delay_histogram import BOUNDS
 from belated.ledger.events import Fate
-from belated.service.board import SECONDS, SIZES, Row
-from belated.service.views import granted
+from belated.service.counters import SECONDS, SIZES, WorkerCounters
+from belated.service.views import unwrap
 
 KIND = CONTENT_TYPE_LATEST.encode()
 
@@ -31,32 +31,32 @@ class Figures(NamedTuple):
 
 
 def experiment(answer: Any) -> Figures:
-    """From the answer of a book."""
-    fold = granted(answer).fold
+    """Return the figures of an experiment, from the answer of a command."""
+    state = unwrap(answer).state
     return Figures(
-        fold.settings.name,
-        fold.bandit.rounds,
-        fold.fates[Fate.USED],
-        fold.fates[Fate.SKIPPED] + fold.fates[Fate.LATE],
-        fold.defaults,
-        fold.bandit.outstanding,
-        fold.bandit.skipped,
-        list(fold.histogram.counts),
-        fold.histogram.total,
+        state.settings.name,
+        state.bandit.rounds,
+        state.fates[Fate.USED],
+        state.fates[Fate.SKIPPED] + state.fates[Fate.LATE],
+        state.defaults,
+        state.bandit.outstanding,
+        state.bandit.skipped,
+        list(state.histogram.counts),
+        state.histogram.total,
     )
 
 
-def text(experiments: Iterable[Figures], rows: list[Row]) -> bytes:
+def text(experiments: Iterable[Figures], all_counters: list[WorkerCounters]) -> bytes:
     """All of it, as Prometheus reads it."""
     registry = CollectorRegistry()
-    registry.register(_Everything(list(experiments), rows))
+    registry.register(_Everything(list(experiments), all_counters))
     return generate_latest(registry)
 
 
 class _Everything(Collector):
-    def __init__(self, experiments: list[Figures], rows: list[Row]) -> None:
+    def __init__(self, experiments: list[Figures], all_counters: list[WorkerCounters]) -> None:
         self._experiments = experiments
-        self._rows = rows
+        self._all_counters = all_counters
 
     def collect(self) -> Iterator[Any]:
         by_name = ["experiment"]
@@ -92,16 +92,16 @@ class _Everything(Collector):
         queue = GaugeMetricFamily("belated_queue_length", "Decisions and outcomes to be committed.", labels=by_worker)
         sizes = HistogramMetricFamily("belated_commit_size", "Decisions and outcomes in a commit.", labels=by_worker)
         seconds = HistogramMetricFamily("belated_commit_seconds", "How long commits took.", labels=by_worker)
-        for k, row in enumerate(self._rows):
+        for k, counters in enumerate(self._all_counters):
             worker = [str(k)]
             for receipt in ("repeated", "conflict", "unknown"):
-                refused.add_metric([str(k), receipt], row.get(receipt))
-            busy.add_metric(worker, row.get("busy"))
-            failed.add_metric(worker, row.get("failed_commits"))
-            queue.add_metric(worker, row.get("queue"))
+                refused.add_metric([str(k), receipt], counters.get(receipt))
+            busy.add_metric(worker, counters.get("busy"))
+            failed.add_metric(worker, counters.get("failed_commits"))
+            queue.add_metric(worker, counters.get("queue"))
             for family, bounds, (counts, total) in (
-                (sizes, SIZES, row.commit_sizes()),
-                (seconds, SECONDS, row.commit_seconds()),
+                (sizes, SIZES, counters.commit_sizes()),
+                (seconds, SECONDS, counters.commit_seconds()),
             ):
                 family.add_metric(worker, _buckets(bounds, counts), total)
         yield from (refused, busy, failed, queue, sizes, seconds)

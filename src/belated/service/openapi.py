@@ -4,9 +4,9 @@ from typing import Any
 
 import msgspec
 
+from belated.api.types import LedgerEvent, Name, Problem
+from belated.service.errors import STATUS
 from belated.service.http import Operation, Query
-from belated.service.problems import STATUS
-from belated.wire import LedgerEvent, Name, Problem
 
 REFERENCE = "#/components/schemas/{name}"
 TITLE = "belated"
@@ -21,7 +21,7 @@ def document(operations: list[Operation], version: str) -> dict[str, Any]:
     types = [Problem, LedgerEvent]
     for operation in operations:
         types += [operation.body] if operation.body else []
-        types += [kind for kind in operation.replies.values() if not isinstance(kind, tuple)]
+        types += [kind for kind in operation.responses.values() if not isinstance(kind, tuple)]
     schemas, components = msgspec.json.schema_components(types, ref_template=REFERENCE)
     schema_of = {repr(kind): schema for kind, schema in zip(types, schemas, strict=True)}
     paths: dict[str, Any] = {}
@@ -60,7 +60,7 @@ def _described(operation: Operation, schema_of: dict[str, Any]) -> dict[str, Any
             "content": {"application/json": {"schema": schema_of[repr(operation.body)]}},
         }
     responses: dict[str, Any] = described["responses"]
-    for status, kind in operation.replies.items():
+    for status, kind in operation.responses.items():
         if isinstance(kind, tuple):
             content: dict[str, Any] = {media: {} for media in kind}
         else:

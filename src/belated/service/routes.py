@@ -4,20 +4,20 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from belated.ledger.export import FORMATS
-from belated.service import handlers
-from belated.service.http import Operation, Query
-from belated.wire import (
+from belated.api.types import (
     MOST_AT_ONCE,
-    Decision,
+    DecisionRequest,
+    DecisionResponse,
     Experiment,
     Experiments,
     Health,
-    NewDecision,
     NewExperiment,
-    NewOutcome,
     OutcomeReceipt,
+    OutcomeReport,
 )
+from belated.ledger.export import FORMATS
+from belated.service import handlers
+from belated.service.http import Operation, Query
 
 ONE = "/v1/experiments/{name}"
 _SOME = Meta(min_length=1, max_length=MOST_AT_ONCE)
@@ -58,8 +58,8 @@ OPERATIONS = [
         "Decide: one decision, or a list of up to 1,000. An id that was used before answers with its decision.",
         handlers.decide,
         "decide",
-        {200: Decision | list[Decision]},
-        body=NewDecision | Annotated[list[NewDecision], _SOME],
+        {200: DecisionResponse | list[DecisionResponse]},
+        body=DecisionRequest | Annotated[list[DecisionRequest], _SOME],
         body_required=False,
         refusals=("unknown_experiment", "paused", "archived"),
     ),
@@ -70,7 +70,7 @@ OPERATIONS = [
         handlers.observe,
         "decide",
         {200: OutcomeReceipt | list[OutcomeReceipt]},
-        body=NewOutcome | Annotated[list[NewOutcome], _SOME],
+        body=OutcomeReport | Annotated[list[OutcomeReport], _SOME],
         refusals=("unknown_experiment", "unknown_decision", "conflict"),
     ),
     *(

@@ -15,7 +15,7 @@ import uvicorn
 
 from belated.ledger import open_ledger
 from belated.service.app import application
-from belated.service.board import Row, new_board
+from belated.service.counters import WorkerCounters, new_counters
 from belated.service.limits import Limits
 
 logger = logging.getLogger("belated.service")
@@ -31,7 +31,7 @@ MOST_PAUSE_SECONDS = 10
 
 
 @dataclass(frozen=True)
-class Plan:
+class ServerSettings:
     """What to serve and where."""
 
     store: str
@@ -61,26 +61,26 @@ def listen(host: str, port: int, shared: bool = False) -> socket.socket:
     return listening
 
 
-def serve(plan: Plan) -> int:
+def serve(settings: ServerSettings) -> int:
     """Serve until told to stop by SIGTERM or SIGINT: the exit status."""
-    listening = listen(plan.host, plan.port)  # refused where somebody else listens
+    listening = listen(settings.host, settings.port)  # refused where somebody else listens
     host, port = listening.getsockname()[:2]
     where = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     print(f"belated serves {where}  (description: {where}/docs)", file=sys.stderr, flush=True)
-    if plan.workers == 1:
-        return work(plan, listening, new_board(1), 0)
+    if settings.workers == 1:
+        return work(settings, listening, new_counters(1), 0)
     if sys.platform != "linux":  # elsewhere shared ports do not share connections
-        return _supervise(plan, [listening] * plan.workers)
+        return _supervise(settings, [listening] * settings.workers)
     listening.close()
-    return _supervise(plan, [listen(host, port, shared=True) for _ in range(plan.workers)])
+    return _supervise(settings, [listen(host, port, shared=True) for _ in range(settings.workers)])
 
 
-def work(plan: Plan, listening: socket.socket, board: Any, worker: int) -> int:
+def work(settings: ServerSettings, listening: socket.socket, counters: Any, worker: int) -> int:
     """Serve as one worker, until told to stop."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    rows = [Row(board, k) for k in range(plan.workers)]
+    all_counters = [WorkerCounters(counters, k) for k in range(settings.workers)]
     stopping = asyncio.Event()
-    app = application(lambda: open_ledger(plan.store), plan.limits, rows, worker, stopping)
+    app = application(lambda: open_ledger(settings.store), settings.limits, all_counters, worker, stopping)
     server = _Server(
         stopping,
         uvicorn.Config(
@@ -119,16 +119,16 @@ class _Server(uvicorn.Server):
                 transport.abort()
 
 
-def _worker_process(plan: Plan, listening: socket.socket, board: Any, worker: int) -> None:
+def _worker_process(settings: ServerSettings, listening: socket.socket, counters: Any, worker: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the supervisor tells when to stop
-    sys.exit(work(plan, listening, board, worker))
+    sys.exit(work(settings, listening, counters, worker))
 
 
-def _supervise(plan: Plan, listening: list[socket.socket]) -> int:
+def _supervise(settings: ServerSettings, listening: list[socket.socket]) -> int:
     """Keep the workers alive: one that dies is replaced, and takes the connections that wait in its socket."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     context = multiprocessing.get_context("spawn")
-    board = new_board(plan.workers)
+    counters = new_counters(settings.workers)
     stop = False
 
     def told(number: int, frame: Any) -> None:
@@ -140,14 +140,14 @@ def _supervise(plan: Plan, listening: list[socket.socket]) -> int:
 
     def start(worker: int) -> Any:
         process = context.Process(
-            target=_worker_process, args=(plan, listening[worker], board, worker), name=f"worker-{worker}"
+            target=_worker_process, args=(settings, listening[worker], counters, worker), name=f"worker-{worker}"
         )
         process.start()
         return process
 
-    processes = [start(worker) for worker in range(plan.workers)]
-    begun = [time.monotonic()] * plan.workers
-    failures = [0] * plan.workers
+    processes = [start(worker) for worker in range(settings.workers)]
+    begun = [time.monotonic()] * settings.workers
+    failures = [0] * settings.workers
     while not stop:
         time.sleep(0.1)
         for worker, process in enumerate(processes):

@@ -1,4 +1,4 @@
-"""One worker of the service: its ledger, its book, its queue, its doorman, and what goes on by itself."""
+"""One worker of the service: its ledger, its queue, its keys, and the tasks that it repeats."""
 
 import asyncio
 import logging
@@ -7,15 +7,16 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from belated.ledger.book import Book, Command, Settle
-from belated.ledger.contract import Ledger, LedgerUnavailable
+from belated.api.types import Deadline
+from belated.ledger.base import Ledger, LedgerUnavailable
+from belated.ledger.commands import ApplyDeadlines, Command, KeepSnapshot
 from belated.ledger.events import SECOND
-from belated.service.board import Row
+from belated.ledger.processor import CommandProcessor
+from belated.service.auth import SECONDS, Authenticator
 from belated.service.committer import Committer
-from belated.service.doorman import SECONDS, Doorman
+from belated.service.counters import WorkerCounters
+from belated.service.errors import ApiError
 from belated.service.limits import Limits
-from belated.service.problems import Refusal
-from belated.wire import Deadline
 
 logger = logging.getLogger("belated.service")
 T = TypeVar("T")
@@ -30,15 +31,20 @@ class Service:
     """What the handlers of one worker share. Made, started and stopped within its event loop."""
 
     def __init__(
-        self, ledger: Ledger, limits: Limits, row: Row, rows: list[Row], stopping: asyncio.Event | None = None
+        self,
+        ledger: Ledger,
+        limits: Limits,
+        counters: WorkerCounters,
+        all_counters: list[WorkerCounters],
+        stopping: asyncio.Event | None = None,
     ) -> None:
         self.ledger = ledger
         self.limits = limits
-        self.row = row
-        self.rows = rows
-        self.book = Book(ledger)
-        self.committer = Committer(self.book, limits, row)
-        self.doorman = Doorman(lambda: self.read(ledger.all_keys))
+        self.counters = counters
+        self.all_counters = all_counters
+        self.processor = CommandProcessor(ledger)
+        self.committer = Committer(self.processor, limits, counters)
+        self.auth = Authenticator(lambda: self.read(ledger.all_keys))
         self.streams = 0
         self.document = self.page = b""
         """The description of the service, for programs and for people."""
@@ -49,12 +55,12 @@ class Service:
         self._deadlines: list[str] = []
 
     async def start(self) -> None:
-        await self.doorman.refresh()
+        await self.auth.refresh()
         await self.read(warm_up)
         self._tasks = [
-            asyncio.create_task(self._every(SECONDS, self.doorman.refresh)),
-            asyncio.create_task(self._every(LIST_DEADLINES, self._list_deadlines)),
-            asyncio.create_task(self._every(LOOK_FOR_DEADLINES, self._settle)),
+            asyncio.create_task(self._repeat("reading the keys", SECONDS, self.auth.refresh)),
+            asyncio.create_task(self._repeat("listing deadlines", LIST_DEADLINES, self._list_deadlines)),
+            asyncio.create_task(self._repeat("applying deadlines", LOOK_FOR_DEADLINES, self._apply_deadlines)),
         ]
 
     async def stop(self) -> None:
@@ -63,7 +69,7 @@ class Service:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        saves = [self.run(Settle(name, snapshot=True), 0, _nothing) for name in self.book.names()]
+        saves = [self.run(KeepSnapshot(name), 0, _nothing) for name in self.processor.names()]
         await asyncio.gather(*saves, return_exceptions=True)
         await self.committer.close()
         self._readers.shutdown()
@@ -77,14 +83,24 @@ class Service:
         """What a function that reads the ledger gives, made in a thread."""
         return await asyncio.get_running_loop().run_in_executor(self._readers, function, *arguments)
 
-    async def _every(self, seconds: float, do: Callable[[], Any]) -> None:
+    async def _repeat(self, what: str, seconds: float, do: Callable[[], Any]) -> None:
+        """Do something every so many seconds. The log has a line when it fails and one when it works again."""
+        failing = None
         while True:
+            reason = None
             try:
                 await do()
-            except (LedgerUnavailable, Refusal):
-                pass  # said elsewhere; the next time may do
-            except Exception:
-                logger.exception("what goes on by itself failed")
+            except (LedgerUnavailable, ApiError) as error:
+                reason = str(error)
+                if reason != failing:
+                    logger.error("%s failed: %s; trying again every %g s", what, reason, seconds)
+            except Exception as error:
+                reason = repr(error)
+                if reason != failing:
+                    logger.exception("%s failed; trying again every %g s", what, seconds)
+            if failing and not reason:
+                logger.warning("%s works again", what)
+            failing = reason
             await asyncio.sleep(seconds)
 
     async def _list_deadlines(self) -> None:
@@ -93,10 +109,10 @@ class Service:
             if isinstance(each.settings.missing, Deadline):
                 self.has_deadline(each.settings.name)
 
-    async def _settle(self) -> None:
+    async def _apply_deadlines(self) -> None:
         now = time.time() * SECOND
-        due = [name for name in self._deadlines if self.book.wake(name) <= now]
-        await asyncio.gather(*(self.run(Settle(name), 0, _nothing) for name in due))
+        due = [name for name in self._deadlines if self.processor.wake(name) <= now]
+        await asyncio.gather(*(self.run(ApplyDeadlines(name), 0, _nothing) for name in due))
 
     def has_deadline(self, name: str) -> None:
         """There is an experiment with a deadline."""
@@ -109,8 +125,8 @@ def _nothing(answer: Any) -> None:
 
 
 def warm_up() -> None:
-    """Have what decides compiled and loaded before anybody waits for it."""
-    from belated.bandit import Bandit
+    """Compile and load what decides before anybody waits for it."""
+    from belated.live.bandit import Bandit
 
     bandit = Bandit(2, seed=0)
     bandit.observe(bandit.decide(), loss=0.0)

@@ -3,19 +3,19 @@
 import math
 from typing import Any
 
-from belated.ledger.book import Refused, View
-from belated.ledger.delays import Sizes
-from belated.ledger.events import SECOND, Fate, Record, when
-from belated.service.problems import Refusal
-from belated.wire import ArmState, Delays, Experiment, Outcomes, Quantiles, Summary
+from belated.api.types import ArmState, DelayQuantiles, Experiment, OutcomeCounts, Quantiles, Summary
+from belated.ledger.commands import Refused, View
+from belated.ledger.delay_histogram import Sizes
+from belated.ledger.events import SECOND, ExperimentRecord, Fate, when
+from belated.service.errors import ApiError
 
 
 def experiment(answer: Any) -> Experiment:
-    """The state of an experiment, from the answer of a book."""
-    view = granted(answer)
+    """Return the state of an experiment, from the answer of a command."""
+    view = unwrap(answer)
     assert isinstance(view, View)
-    settings, fold = view.record.settings, view.fold
-    bandit = fold.bandit
+    settings, state = view.record.settings, view.state
+    bandit = state.bandit
     patience = bandit.patience
     return Experiment(
         name=settings.name,
@@ -30,28 +30,30 @@ def experiment(answer: Any) -> Experiment:
         skipped=bandit.skipped,
         patience=None if math.isinf(patience) else patience,
         drift=bandit.drift,
-        outcomes=Outcomes(
-            used=fold.fates[Fate.USED], skipped=fold.fates[Fate.SKIPPED] + fold.fates[Fate.LATE], defaults=fold.defaults
+        outcomes=OutcomeCounts(
+            used=state.fates[Fate.USED],
+            skipped=state.fates[Fate.SKIPPED] + state.fates[Fate.LATE],
+            defaults=state.defaults,
         ),
-        delays=Delays(_quantiles(fold.delays_rounds, 1), _quantiles(fold.delays_seconds, SECOND)),
+        delays=DelayQuantiles(_quantiles(state.delays_rounds, 1), _quantiles(state.delays_seconds, SECOND)),
         arms=[
             ArmState(arm, probability, decisions, outcomes, loss / outcomes if outcomes else None)
             for arm, probability, decisions, outcomes, loss in zip(
-                settings.arms, bandit.distribution.tolist(), fold.decisions, fold.outcomes, fold.losses, strict=True
+                settings.arms, bandit.distribution.tolist(), state.decisions, state.outcomes, state.losses, strict=True
             )
         ],
-        events=fold.position,
+        events=state.position,
     )
 
 
 def experiment_with_digest(answer: Any) -> Experiment:
     """The same, with a digest of everything that the worker knows of it."""
     shown = experiment(answer)
-    shown.digest = answer.fold.digest()
+    shown.digest = answer.state.digest()
     return shown
 
 
-def summary(record: Record) -> Summary:
+def summary(record: ExperimentRecord) -> Summary:
     settings = record.settings
     return Summary(
         settings.name,
@@ -64,10 +66,10 @@ def summary(record: Record) -> Summary:
     )
 
 
-def granted(answer: Any) -> Any:
+def unwrap(answer: Any) -> Any:
     """An answer that is not a refusal."""
     if isinstance(answer, Refused):
-        raise Refusal(answer.code, answer.message, answer.field)
+        raise ApiError(answer.code, answer.message, answer.field)
     return answer
 
 

@@ -1,0 +1,1 @@
+"""What travels between the service and its clients: types and ids."""

@@ -1,0 +1,238 @@
+"""What travels between the service and its clients, as types: the OpenAPI document is made from them."""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from belated.errors import InvalidValue
+
+MOST_AT_ONCE = 1_000
+NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]*$(?!\n)"
+ID_PATTERN = r"^[!-~]+$(?!\n)"
+"""Python takes `$` for the end or a line break at the end; the last part leaves the end only, in JavaScript too."""
+MOST_SEED = 2**53 - 1
+MOST_SECONDS = 10 * 366 * 86400
+
+# `description` is for the API's documentation; `needs` is what an error says is needed, where a type does not say it.
+Name = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=100,
+        pattern=NAME_PATTERN,
+        description="letters, digits, dot, dash, underscore",
+        extra={"needs": "a name of 1 to 100 letters, digits, dots, dashes and underscores, a letter or digit first,"},
+    ),
+]
+Id = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=128,
+        pattern=ID_PATTERN,
+        description="visible ASCII characters without spaces",
+        extra={"needs": "an id of 1 to 128 visible ASCII characters without spaces"},
+    ),
+]
+Label = Annotated[str, Meta(min_length=1, max_length=200)] | Annotated[int, Meta(ge=-MOST_SEED, le=MOST_SEED)]
+Share = Annotated[float, Meta(ge=0, le=1)]
+ReceiptName = Literal["used", "skipped", "repeated", "conflict", "unknown"]
+StatusName = Literal["active", "paused", "archived"]
+
+
+class Deadline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """No outcome within so many seconds means this loss."""
+
+    deadline: Annotated[float, Meta(gt=0, le=MOST_SECONDS, description="seconds after the decision")]
+    loss: Share
+
+
+class NewExperiment(msgspec.Struct, forbid_unknown_fields=True):
+    """An experiment to be created. Nothing of it can be changed later."""
+
+    name: Name
+    arms: (
+        Annotated[
+            list[Label],
+            Meta(
+                min_length=2,
+                max_length=10_000,
+                description="labels, all different",
+                extra={"needs": "a list of 2 to 10,000 labels"},
+            ),
+        ]
+        | Annotated[
+            int,
+            Meta(
+                ge=2,
+                le=10_000,
+                description="so many arms: 0, 1, 2, …",
+                extra={"needs": "a number of arms from 2 to 10,000"},
+            ),
+        ]
+    )
+    learner: Annotated[str, Meta(min_length=1, max_length=200, description="a name of `belated learners`")] = "balanced"
+    parameters: dict[str, float | str] = {}
+    seed: Annotated[int, Meta(ge=0, le=MOST_SEED)] | None = None
+    missing: Annotated[
+        Literal["wait"] | Deadline,
+        Meta(description="what a missing outcome means: `wait` as long as the learner does, or a default loss"),
+    ] = "wait"
+
+
+class DecisionRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """A decision that is asked for. The same id again is answered with the same decision."""
+
+    id: Id | None = None
+
+
+class DecisionResponse(msgspec.Struct):
+    """A decision: play this arm, and report the outcome under this id."""
+
+    id: str
+    round: int
+    arm: str | int
+    propensity: float
+
+
+class OutcomeReport(msgspec.Struct, forbid_unknown_fields=True):
+    """The outcome of a decision: a loss from 0 to 1, or a reward = 1 - loss."""
+
+    decision: Id
+    loss: Share | None = None
+    reward: Share | None = None
+
+    @property
+    def as_loss(self) -> float:
+        """The loss, whichever was given; never -0.0."""
+        if self.loss is None and self.reward is None:
+            raise InvalidValue("neither loss nor reward is given; one of loss and reward is needed", "loss")
+        if self.loss is not None and self.reward is not None:
+            raise InvalidValue("one of loss and reward is needed, not both", "loss")
+        return (self.loss if self.loss is not None else 1.0 - (self.reward or 0.0)) + 0.0
+
+
+class OutcomeReceipt(msgspec.Struct, omit_defaults=True):
+    """What became of an outcome.
+
+    used: learned from. skipped: kept in the ledger, but the learner or the deadline was over with the decision.
+    repeated: reported before, and `first` says what became of it. conflict: another loss was reported before, and that
+    one stays. unknown: there is no such decision.
+    """
+
+    decision: str
+    receipt: ReceiptName
+    first: Literal["used", "skipped"] | UnsetType = UNSET
+    message: str | UnsetType = UNSET
+
+
+class ArmState(msgspec.Struct):
+    """One arm of an experiment."""
+
+    arm: str | int
+    probability: float
+    decisions: int
+    outcomes: int
+    mean_loss: float | None
+
+
+class Quantiles(msgspec.Struct):
+    """Of the delays of outcomes that came; None before the first."""
+
+    p50: float | None
+    p90: float | None
+    p99: float | None
+
+
+class DelayQuantiles(msgspec.Struct):
+    """How long outcomes took, in rounds and in seconds."""
+
+    rounds: Quantiles
+    seconds: Quantiles
+
+
+class OutcomeCounts(msgspec.Struct):
+    """Outcomes by what became of them."""
+
+    used: int
+    skipped: int
+    defaults: int
+
+
+class Experiment(msgspec.Struct):
+    """An experiment and its state."""
+
+    name: str
+    status: StatusName
+    created: str
+    learner: str
+    parameters: dict[str, float | str]
+    seed: int
+    missing: Literal["wait"] | Deadline
+    rounds: int
+    outstanding: int
+    skipped: int
+    patience: float | None
+    """In rounds; None where the learner never gives up."""
+    drift: float
+    outcomes: OutcomeCounts
+    delays: DelayQuantiles
+    arms: list[ArmState]
+    events: int
+    digest: str | UnsetType = UNSET
+
+
+class Summary(msgspec.Struct):
+    """An experiment in a list."""
+
+    name: str
+    status: StatusName
+    created: str
+    learner: str
+    arms: int
+    rounds: int
+    events: int
+
+
+class Experiments(msgspec.Struct):
+    """The experiments there are."""
+
+    experiments: list[Summary]
+
+
+class LedgerEvent(msgspec.Struct):
+    """One line of the ledger: a decision, an outcome, a default, or a change of status."""
+
+    number: int
+    kind: Literal["decision", "outcome", "default", "pause", "resume", "archive"]
+    at: str
+    round: int | None
+    decision: str | None
+    arm: str | int | None
+    propensity: float | None
+    loss: float | None
+    receipt: Literal["used", "skipped"] | None
+    waited: float | None
+
+
+class Health(msgspec.Struct):
+    """Whether the service works."""
+
+    status: Literal["ok", "unavailable"]
+    version: str
+    reason: str | None = None
+
+
+class Problem(msgspec.Struct):
+    """What is wrong: a word for programs, a sentence for people, and where."""
+
+    code: str
+    message: str
+    field: str | None = None
+
+
+def shown(value: Any) -> str:
+    """A value as an error message names it, cut if it is long."""
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."

@@ -1,0 +1,1 @@
+"""What live bandits and simulations share: how code is compiled, the protocol of rounds, the solver, random numbers."""

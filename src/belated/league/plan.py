@@ -1,0 +1,94 @@
+"""What a league is about, and what comes out of it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from belated import learners
+from belated.environments import Floats
+from belated.errors import InvalidValue, check_count
+from belated.league.suite import Cell
+from belated.learners import Learner, TunedLearner
+from belated.simulation import Simulation, oracle, spaced_checkpoints
+from belated.simulation.replication import Job
+
+POINTS = 60
+"""Checkpoints of each curve."""
+
+
+def can_play(tuned: TunedLearner, cell: Cell) -> bool:
+    """Return whether a learner can play in a cell: some must know what nobody can tell there."""
+    try:
+        oracle.check([tuned], cell.delays)
+    except ValueError:
+        return False
+    return True
+
+
+@dataclass(frozen=True)
+class LeaguePlan:
+    """Which learners play in which cells, how often, and from which random numbers."""
+
+    cells: tuple[Cell, ...]
+    learners: tuple[TunedLearner, ...]
+    replications: int = 20
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_count("replications", self.replications)
+        check_count("seed", self.seed, least=0)
+        for kind, given in (("cell", [cell.id for cell in self.cells]), ("learner", self.labels)):
+            if not given:
+                raise InvalidValue(f"there is no {kind}; at least one is needed", f"{kind}s")
+            for name in given:
+                if given.count(name) > 1:
+                    raise InvalidValue(f"{kind} {name!r} is given twice; each may be given once", f"{kind}s")
+        for tuned in self.learners:
+            if not any(can_play(tuned, cell) for cell in self.cells):
+                oracle.check([tuned], self.cells[0].delays)  # says why
+
+    @property
+    def labels(self) -> list[str]:
+        return [tuned.label for tuned in self.learners]
+
+    def job(self, cell: Cell, competitors: Sequence[TunedLearner]) -> Job:
+        """Return what to do in each replication of a cell."""
+        return Job(
+            learners=tuple(competitors),
+            environment=cell.environment,
+            delays=cell.delays,
+            rounds=cell.rounds,
+            seed=self.seed,
+            checkpoints=spaced_checkpoints(cell.rounds, POINTS),
+            keep_trace=False,
+        )
+
+
+@dataclass(frozen=True)
+class League:
+    """What came out: a simulation for each cell that went well, and the errors of the others."""
+
+    plan: LeaguePlan
+    results: dict[str, Simulation]
+    failures: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        """The cells that there are results of."""
+        return tuple(cell for cell in self.plan.cells if cell.id in self.results)
+
+    def finals(self) -> Floats:
+        """Return regret at the last round: (learners, cells, replications), nan where a learner cannot play."""
+        table = np.full((len(self.plan.learners), len(self.cells), self.plan.replications), np.nan)
+        for k, cell in enumerate(self.cells):
+            result = self.results[cell.id]
+            for label, regret in zip(result.learners, result.regret[:, :, -1], strict=True):
+                table[self.plan.labels.index(label), k] = regret
+        return table
+
+
+def competitors(names: Sequence[str | Learner | TunedLearner] | None = None) -> tuple[TunedLearner, ...]:
+    """Return the learners of these names; by default the catalogue, without uniform play, which is the scale."""
+    chosen = names if names is not None else [name for name in learners.catalogue if name != "uniform"]
+    return tuple(learners.tune(each) for each in chosen)

@@ -1,0 +1,83 @@
+"""Reduced-variance estimates (Zimmert & Seldin 2021, JMLR 22, Section 3.2), for outcomes that come late.
+
+    B_{s,i} = 1/2 where x_{s,i} >= c / s, else 0
+    L_i += [i = I_s] (loss - B_{s,i}) / x_{s,i} + B_{s,i}  for every arm i, when the outcome of s arrives.
+
+B must be that of the decision, of every arm. Adding 1/2 to all arms alike changes no distribution, so what is added is
+B_{s,i} - 1/2: nothing at all where every arm had 1/2, which is nearly always; else the arms that had 0 are remembered
+with the decision, a bit for each, on a page. Loss estimates are known up to a constant common to all arms.
+
+A decision's mark is a number of the learner's own, at least 0, or -1 - page where there is a page, which keeps it then.
+"""
+
+import numpy as np
+
+from belated.core import ftrl, pages
+from belated.core.kernels import Vector, kernel
+from belated.learners.learner import Parameter
+
+BITS = 48  # arms in one number of a page
+KEPT = 1  # in a page, behind its link: the learner's number; then the bits
+
+BASELINE = Parameter("baseline", 4.0, 0.0, 1e9, "c: arms with x >= c / t are held against a loss of 1/2")
+
+
+def page_size(n_arms: int) -> int:
+    return KEPT + 1 + -(-n_arms // BITS)
+
+
+@kernel(inline=True)
+def note(state: Vector, head: int, p: Vector, threshold: float, kept: float) -> float:
+    """The mark of a decision drawn from p."""
+    few = 0
+    for i in range(p.size):
+        few += p[i] < threshold
+    if few == 0:
+        return kept
+    page = pages.take(state, head)
+    place = pages.begin(state, head, page) + KEPT
+    state[place] = kept
+    for first in range(0, p.size, BITS):
+        bits = np.int64(0)
+        for i in range(min(first + BITS, p.size) - 1, first - 1, -1):
+            bits = 2 * bits + (p[i] < threshold)
+        place += 1
+        state[place] = bits
+    return -1.0 - page
+
+
+@kernel(inline=True)
+def kept(state: Vector, head: int, mark: float) -> float:
+    """The learner's own number that was given to `note`."""
+    if mark >= 0.0:
+        return mark
+    return float(state[pages.begin(state, head, int(-1.0 - mark)) + KEPT])
+
+
+@kernel(inline=True)
+def add(state: Vector, head: int, arm: int, loss: float, weight: float, mark: float) -> None:
+    """Add the estimate of an outcome that has arrived, weight being 1 / x_{s,I_s} or in place of it; free its page."""
+    own = state[: int(state[head + pages.FIRST])]
+    baseline = 0.5
+    if mark < 0.0:
+        page = int(-1.0 - mark)
+        place = pages.begin(state, head, page) + KEPT + 1
+        for word in range(int(state[head + pages.SIZE]) - KEPT - 1):
+            bits = np.int64(state[place + word])
+            i = BITS * word
+            while bits != 0:
+                if bits & 1:
+                    ftrl.add_loss(own, i, -0.5)
+                    if i == arm:
+                        baseline = 0.0
+                bits >>= 1
+                i += 1
+        pages.give_back(state, head, page)
+    ftrl.add_loss(own, arm, (loss - baseline) * weight)
+
+
+@kernel(inline=True)
+def forget(state: Vector, head: int, mark: float) -> None:
+    """Free the page of a decision that was given up on, if it has one."""
+    if mark < 0.0:
+        pages.give_back(state, head, int(-1.0 - mark))

@@ -1,0 +1,157 @@
+"""What every ledger promises: `Ledger` and `Transaction`."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import NamedTuple
+
+from belated.errors import BelatedError
+from belated.ledger.events import ApiKey, DecisionRecord, Event, ExperimentRecord, ExperimentSettings, Status
+
+CHUNK = 5_000
+"""Events read at once."""
+
+
+class LedgerError(BelatedError):
+    """The ledger holds something that it should not hold."""
+
+
+class LedgerUnavailable(BelatedError):
+    """The ledger could not be reached, read or written: nothing of what was asked has happened."""
+
+
+class Uncertain(LedgerUnavailable):
+    """The ledger was lost in the middle of a commit: what was asked has happened wholly or not at all."""
+
+
+class ExperimentExists(BelatedError, ValueError):
+    """There is an experiment of this name, with other settings."""
+
+
+class TooManyExperiments(BelatedError, ValueError):
+    """The ledger has as many experiments as it may have."""
+
+
+class LockedExperiment(NamedTuple):
+    """An experiment within a transaction: what is true of it while the transaction lasts."""
+
+    status: Status
+    tail: list[Event]
+    """What was appended after the position that the caller knew."""
+    known: dict[str, DecisionRecord]
+    now: int
+    """The time by the ledger's own clock."""
+    snapshot: int
+    """The position of the newest snapshot."""
+
+
+class Due(NamedTuple):
+    """Decisions whose deadline has passed."""
+
+    decisions: list[tuple[str, DecisionRecord]]
+    looked_at: int
+    """The number of an event up to which there are no more."""
+    more: bool
+    """Whether there may be more after it."""
+    next: int | None
+    """When the first decision that is not due yet was made, if there is one."""
+
+
+class Transaction(ABC):
+    """One transaction: experiments are opened, events appended, and all of it is committed together."""
+
+    @abstractmethod
+    def lock(self, experiment: int, position: int, ids: Sequence[str]) -> LockedExperiment:
+        """Let nobody else append to this experiment until the transaction ends. Return what is on record of it."""
+
+    @abstractmethod
+    def due(self, experiment: int, after: int, before: int) -> Due:
+        """Decisions made until a time, after the event of a number, that have no outcome; some, the oldest first."""
+
+    @abstractmethod
+    def append(self, experiment: int, events: Sequence[Event], status: Status, rounds: int) -> None:
+        """Add events that go on without a gap from the last one."""
+
+    @abstractmethod
+    def keep(self, experiment: int, position: int, state: bytes) -> None:
+        """Keep a snapshot of the state after an event, and drop old ones."""
+
+
+class Ledger(ABC):
+    """The record of everything that was decided and of everything that came of it.
+
+    - **Append-only.** Events are added, never changed or removed. What an experiment has learned is a state over its
+      events: whoever reads them all has the same state, bit for bit. Snapshots only save the reading; without them
+      everything still works.
+    - **In order.** The events of one experiment are numbered 1, 2, 3, … without gaps, and so are its rounds. A
+      transaction has the experiment to itself, among all threads, processes and machines; it sees all that was appended
+      before.
+    - **All or nothing.** What a transaction appends is there wholly or not at all, whenever whoever is killed.
+    - **Durable.** When a transaction has ended without an error, its events are on disk: they survive a power cut.
+    - **Once.** An experiment has one decision under an id; a decision has at most one outcome and one default.
+    - **Honest.** A transaction that fails raises `LedgerUnavailable`, and nothing of it happened; or, where the
+      connection was lost during the commit itself, `Uncertain`. The ledger works again when the cause is gone; nobody
+      needs to restart.
+    - **No clock needed to read.** A deadline that passes is an event like any other.
+
+    Threads may share a ledger; transactions of different experiments may overlap where `writers` allows it.
+    """
+
+    writers: int
+    """How many transactions can go on at once with profit."""
+    store: str
+    """What it was opened by, without a password."""
+
+    @abstractmethod
+    def migrate(self) -> list[str]:
+        """Bring the tables up to date, each migration wholly or not at all; those that were missing."""
+
+    @abstractmethod
+    def transaction(self) -> AbstractContextManager[Transaction]:
+        """A transaction; leaving it without an error commits."""
+
+    @abstractmethod
+    def create(self, settings: ExperimentSettings, at: int, most: int) -> tuple[ExperimentRecord, bool]:
+        """A new experiment, or the one there is if it has these settings; whether it is new."""
+
+    @abstractmethod
+    def experiments(self) -> list[ExperimentRecord]:
+        """All of them, in the order of their creation."""
+
+    @abstractmethod
+    def find(self, name: str) -> ExperimentRecord | None:
+        """The experiment of this name."""
+
+    @abstractmethod
+    def events(self, experiment: int, after: int = 0, limit: int = CHUNK) -> list[Event]:
+        """Some events numbered after a number, in order."""
+
+    @abstractmethod
+    def snapshots(self, experiment: int) -> list[tuple[int, bytes]]:
+        """(position, state), the newest first."""
+
+    @abstractmethod
+    def all_keys(self) -> list[ApiKey]:
+        """All keys, revoked ones too."""
+
+    @abstractmethod
+    def add_key(self, key: ApiKey) -> None:
+        """Let somebody in; a key that is there stays as it is."""
+
+    @abstractmethod
+    def revoke_key(self, id: str, at: int) -> bool:
+        """Keep somebody out; whether there was such a key, not revoked before."""
+
+    @abstractmethod
+    def probe(self) -> None:
+        """Write and commit something that changes nothing, to see whether the ledger can be written."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of what is open."""
+
+    def all_events(self, experiment: int, after: int = 0) -> Iterator[list[Event]]:
+        """All events after a number, in chunks: no transaction stays open in between."""
+        while events := self.events(experiment, after):
+            yield events
+            after = events[-1].number

@@ -1,0 +1,160 @@
+"""What can be asked of an experiment: commands. Each knows which decisions it is about and how it is answered."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal, NamedTuple
+
+import msgspec
+
+from belated.api.ids import new_id
+from belated.api.types import DecisionResponse, OutcomeReceipt
+from belated.ledger.events import DecisionRecord, Event, ExperimentRecord, Fate, Status
+from belated.ledger.state import ExperimentState
+
+RECEIPTS: dict[int, Literal["used", "skipped"]] = {Fate.USED: "used", Fate.SKIPPED: "skipped", Fate.LATE: "skipped"}
+
+
+class Refused(NamedTuple):
+    """Why a command was not carried out."""
+
+    code: str
+    message: str
+    field: str | None = None
+
+
+class View(NamedTuple):
+    """An experiment as it is read: its record, its status and its state. Valid until the next transaction."""
+
+    record: ExperimentRecord
+    status: Status
+    state: ExperimentState
+
+
+Answer = list[DecisionResponse] | list[OutcomeReceipt] | View | Refused | None
+
+
+@dataclass
+class Work:
+    """An experiment while commands are carried out on it, within a transaction."""
+
+    record: ExperimentRecord
+    state: ExperimentState
+    status: Status
+    known: dict[str, DecisionRecord]
+    """What is on record of the decisions that the commands are about, by id; commands add what they do."""
+    now: int
+    events: list[Event]
+    """What is to be appended."""
+
+    @property
+    def name(self) -> str:
+        return self.record.settings.name
+
+
+class Command(msgspec.Struct, frozen=True):
+    """The base of the commands."""
+
+    name: str
+    """Of the experiment."""
+    snapshot: ClassVar[bool] = False
+    """Whether a snapshot is to be kept afterwards, however few events there are since the last."""
+
+    @property
+    def decision_ids(self) -> list[str]:
+        """The decisions to look up."""
+        return []
+
+    def answer(self, work: Work) -> Answer:
+        """Carry the command out and return its answer."""
+        raise TypeError(f"{type(self).__name__} has no answer")
+
+
+class Decide(Command, frozen=True):
+    """Make a decision under each of these ids; None stands for a new id."""
+
+    ids: Sequence[str | None]
+
+    @property
+    def decision_ids(self) -> list[str]:
+        return [id for id in self.ids if id is not None]
+
+    def answer(self, work: Work) -> Answer:
+        state, known = work.state, work.known
+        labels = state.settings.arms
+        if work.status != Status.ACTIVE and any(id is None or id not in known for id in self.ids):
+            word = work.status.name.lower()
+            return Refused(word, f"experiment {work.name!r} is {word}: it decides nothing new")
+        answers = []
+        for id in self.ids:
+            if id is None:
+                id = new_id(work.now)
+            made = known.get(id)
+            if made is None:
+                event = state.decide(id, work.now)
+                work.events.append(event)
+                made = known[id] = DecisionRecord(event.round, event.arm, event.propensity, work.now, None, 0, False)
+            answers.append(DecisionResponse(id, made.round, labels[made.arm], made.propensity))
+        return answers
+
+
+class Observe(Command, frozen=True):
+    """Take outcomes: (id of the decision, loss)."""
+
+    outcomes: Sequence[tuple[str, float]]
+
+    @property
+    def decision_ids(self) -> list[str]:
+        return [id for id, _ in self.outcomes]
+
+    def answer(self, work: Work) -> Answer:
+        return [self._receipt(work, id, loss) for id, loss in self.outcomes]
+
+    @staticmethod
+    def _receipt(work: Work, id: str, loss: float) -> OutcomeReceipt:
+        made = work.known.get(id)
+        if made is None:
+            message = f"there is no decision {id!r} in experiment {work.name!r}"
+            return OutcomeReceipt(id, "unknown", message=message)
+        if made.loss is None:
+            event = work.state.observe(id, made, loss, work.now)
+            work.events.append(event)
+            work.known[id] = made._replace(loss=loss, fate=event.fate)
+            return OutcomeReceipt(id, RECEIPTS[event.fate])
+        if made.loss == loss:
+            return OutcomeReceipt(id, "repeated", RECEIPTS[made.fate])
+        message = f"decision {id!r} has the loss {made.loss}, which {loss} contradicts; the first one stays"
+        return OutcomeReceipt(id, "conflict", message=message)
+
+
+class Change(Command, frozen=True):
+    """Set a status."""
+
+    status: Status
+
+    def answer(self, work: Work) -> Answer:
+        if work.status == Status.ARCHIVED and self.status != Status.ARCHIVED:
+            return Refused("archived", f"experiment {work.name!r} is archived, for good")
+        if work.status != self.status:
+            work.events.append(work.state.change(self.status, work.now))
+            work.status = self.status
+        return View(work.record, work.status, work.state)
+
+
+class Read(Command, frozen=True):
+    """Look at the state."""
+
+    def answer(self, work: Work) -> Answer:
+        return View(work.record, work.status, work.state)
+
+
+class ApplyDeadlines(Command, frozen=True):
+    """Take the default losses of decisions whose deadline has passed, which every transaction does first."""
+
+    def answer(self, work: Work) -> Answer:
+        return None
+
+
+class KeepSnapshot(ApplyDeadlines, frozen=True):
+    """Keep a snapshot of what there is."""
+
+    snapshot: ClassVar[bool] = True

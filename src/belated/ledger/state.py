@@ -1,0 +1,179 @@
+"""The state of an experiment: what its events amount to.
+
+A worker goes forward in two ways that end in the same state, bit for bit: it makes an event (`decide`, `observe`,
+`default`, `change`), or it applies one that was made before, by another worker or before a restart (`apply`).
+
+The draw of round t is made from the experiment's seed and t, so that the next worker draws what this one would have
+drawn. Events carry the arm and the propensity, which are taken as they are.
+"""
+
+import hashlib
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from belated.core.kernels import entry
+from belated.core.random import DRAW, draw
+from belated.core.rounds import draw_arm
+from belated.errors import SnapshotError
+from belated.ledger.base import LedgerError
+from belated.ledger.delay_histogram import Histogram, Sizes
+from belated.ledger.events import DecisionRecord, Event, ExperimentSettings, Fate, Kind, Status
+from belated.live.bandit import Bandit
+from belated.live.decisions import Decision, Receipt
+
+_CHECK = 16  # bytes of a snapshot's checksum
+STATUS_AFTER = {Kind.PAUSE: Status.PAUSED, Kind.RESUME: Status.ACTIVE, Kind.ARCHIVE: Status.ARCHIVED}
+_KINDS = {status: kind for kind, status in STATUS_AFTER.items()}
+_FATES = {Receipt.USED: Fate.USED, Receipt.SKIPPED: Fate.SKIPPED}
+
+
+class ExperimentState:
+    """What the events so far amount to. Arms are places in the list of arms; labels are for the edges."""
+
+    def __init__(self, settings: ExperimentSettings) -> None:
+        self._set(settings, Bandit(len(settings.arms), settings.learner, seed=settings.seed, **settings.parameters))
+        arms = len(settings.arms)
+        self.position = 0
+        self.at = 0
+        self.decisions = [0] * arms
+        self.outcomes = [0] * arms
+        self.losses = [0.0] * arms
+        self.fates = [0] * (max(Fate) + 1)
+        self.defaults = 0
+        self.delays_rounds = Sizes()
+        self.delays_seconds = Sizes()
+        self.histogram = Histogram()
+        self.last_default = 0
+
+    def _set(self, settings: ExperimentSettings, bandit: Bandit) -> None:
+        self.settings = settings
+        self.bandit = bandit
+        self.propensity_error = 0.0
+        """The largest difference between a propensity on record and the one that this process computes."""
+        self._seed = np.uint64(settings.seed)
+        self._draw = entry(draw, DRAW)
+
+    def decide(self, id: str, at: int) -> Event:
+        """Decide, and the event of it."""
+        bandit = self.bandit
+        number, arm, propensity = bandit.decide(draw=self._draw(self._seed, bandit.rounds + 1))
+        event = Event(self.position + 1, 1, at, number, id, arm, propensity)
+        self._apply_decision(event)
+        return event
+
+    def observe(self, id: str, known: DecisionRecord, loss: float, at: int) -> Event:
+        """Take the outcome of a decision that has none yet; the event of it."""
+        fate = Fate.LATE if known.defaulted else _FATES[self.bandit.observe(known.round, loss=loss)]
+        return self._outcome(Kind.OUTCOME, id, known, loss, fate, at)
+
+    def default(self, id: str, known: DecisionRecord, loss: float, at: int) -> Event:
+        """Take the default loss for a decision whose deadline has passed; the event of it."""
+        fate = _FATES[self.bandit.observe(known.round, loss=loss)]
+        return self._outcome(Kind.DEFAULT, id, known, loss, fate, at)
+
+    def _outcome(self, kind: Kind, id: str, known: DecisionRecord, loss: float, fate: Fate, at: int) -> Event:
+        waited = at - known.at
+        event = Event(self.position + 1, int(kind), at, known.round, id, known.arm, None, loss, int(fate), waited)
+        self._apply_outcome(event)
+        return event
+
+    def change(self, status: Status, at: int) -> Event:
+        """Pause, resume or archive; the event of it."""
+        event = Event(self.position + 1, int(_KINDS[status]), at)
+        self._apply_status(event)
+        return event
+
+    def apply(self, event: Event) -> None:
+        """Go on by an event that is on record."""
+        if event.number != self.position + 1:
+            raise LedgerError(f"event {event.number} follows event {self.position} of {self.settings.name!r}")
+        if event.kind == Kind.DECISION:
+            decision = Decision(event.round, event.arm, event.propensity)
+            chance = self.bandit.redo(decision, draw=self._draw(self._seed, event.round))
+            if chance != event.propensity:
+                self.propensity_error = max(self.propensity_error, abs(chance - event.propensity))
+            self._apply_decision(event)
+        elif event.kind in (Kind.OUTCOME, Kind.DEFAULT):
+            if event.fate != Fate.LATE:
+                fate = _FATES[self.bandit.observe(event.round, loss=event.loss)]
+                if fate != event.fate:
+                    raise LedgerError(
+                        f"event {event.number} of {self.settings.name!r}: the outcome of round {event.round} is on"
+                        f" record as {Fate(event.fate).name.lower()}, the learner has it {fate.name.lower()}"
+                    )
+            self._apply_outcome(event)
+        else:
+            self._apply_status(event)
+
+    def drawn(self) -> int:
+        """The arm that the draw of the last round falls on: the one on record, unless the record is another's."""
+        bandit = self.bandit
+        return int(draw_arm(bandit.distribution, self._draw(self._seed, bandit.rounds)))
+
+    def digest(self) -> str:
+        """The state in 32 characters: equal states have equal ones."""
+        return hashlib.blake2b(self.to_bytes(), digest_size=16).hexdigest()
+
+    def _apply_decision(self, event: Event) -> None:
+        self.position = event.number
+        self.at = event.at
+        self.decisions[event.arm] += 1
+
+    def _apply_outcome(self, event: Event) -> None:
+        self.position = event.number
+        self.at = event.at
+        if event.kind == Kind.DEFAULT:
+            self.defaults += 1
+            self.last_default = event.round
+        else:
+            self.fates[event.fate] += 1
+            self.delays_rounds.add(self.bandit.rounds - event.round)
+            self.delays_seconds.add(event.waited)
+            self.histogram.add(event.waited)
+        if event.fate != Fate.LATE:
+            self.outcomes[event.arm] += 1
+            self.losses[event.arm] += event.loss
+
+    def _apply_status(self, event: Event) -> None:
+        self.position = event.number
+        self.at = event.at
+
+    def to_bytes(self) -> bytes:
+        """Everything, to go on exactly from here."""
+        body = msgspec.msgpack.encode(
+            {
+                "position": self.position,
+                "at": self.at,
+                "decisions": self.decisions,
+                "outcomes": self.outcomes,
+                "losses": self.losses,
+                "fates": self.fates,
+                "defaults": self.defaults,
+                "last_default": self.last_default,
+                "delays_rounds": dict(sorted(self.delays_rounds.counts.items())),
+                "delays_seconds": dict(sorted(self.delays_seconds.counts.items())),
+                "histogram": [self.histogram.counts, self.histogram.total],
+                "bandit": self.bandit.to_bytes(),
+            }
+        )
+        return hashlib.blake2b(body, digest_size=_CHECK).digest() + body
+
+    @classmethod
+    def from_bytes(cls, settings: ExperimentSettings, snapshot: bytes) -> "ExperimentState":
+        """Go on from a snapshot; `SnapshotError` where another version of belated made it."""
+        check, body = snapshot[:_CHECK], snapshot[_CHECK:]
+        if hashlib.blake2b(body, digest_size=_CHECK).digest() != check:
+            raise SnapshotError(f"the snapshot of {settings.name!r} is damaged: its checksum does not fit its content")
+        try:
+            kept: dict[str, Any] = msgspec.msgpack.decode(body, strict=False)
+            state = cls.__new__(cls)
+            state._set(settings, Bandit.from_bytes(kept.pop("bandit")))
+            state.delays_rounds = Sizes(kept.pop("delays_rounds"))
+            state.delays_seconds = Sizes(kept.pop("delays_seconds"))
+            state.histogram = Histogram(*kept.pop("histogram"))
+            vars(state).update(kept)
+        except (msgspec.DecodeError, LookupError, TypeError, ValueError) as error:
+            raise SnapshotError(f"the snapshot of {settings.name!r} cannot be read: {error}") from error
+        return state

@@ -1,0 +1,361 @@
+"""Live: decide now, observe whenever. The same compiled rounds and learners as in simulations.
+
+>>> from belated import Bandit
+>>> bandit = Bandit(["blue", "green", "red"], seed=7)
+>>> first, second = bandit.decide(), bandit.decide()
+>>> bandit.observe(second, reward=1.0), bandit.outstanding
+(<Receipt.USED: 'used'>, 1)
+"""
+
+import math
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from belated import learners
+from belated.core import rounds
+from belated.core.kernels import PATIENCE, entry
+from belated.core.rounds import Run
+from belated.errors import AlreadyObserved, InvalidValue, SnapshotError, UnknownDecision
+from belated.learners import Learner, TunedLearner
+from belated.learners.learner import Value
+from belated.live import snapshot
+from belated.live.decisions import Decision, Receipt, check_delay, checked_loss, round_of
+from belated.live.labels import Arm, arm_labels
+
+_DRAWS = 128  # random numbers fetched at once: one at a time they would cost more than the decision
+_USED = Receipt.USED
+_SKIPPED = Receipt.SKIPPED
+_new_tuple = tuple.__new__
+
+
+class Bandit:
+    """A learner that decides one round at a time and hears of outcomes in any order, late, or never.
+
+    One thread at a time: share a bandit between threads under a lock. An interrupt leaves it in order: what was under
+    way has happened wholly or not at all.
+
+    Parameters
+    ----------
+    arms
+        The labels of the arms, strings or integers, or their number: 2 to 10,000.
+    learner
+        A name of the catalogue, words such as `"robust:delay_constant=1"`, or a learner.
+    seed
+        Anything that `numpy.random.default_rng` takes.
+    parameters
+        Of the learner.
+    """
+
+    def __init__(
+        self,
+        arms: Sequence[Arm] | int,
+        learner: str | Learner | TunedLearner = "balanced",
+        *,
+        seed: Any = None,
+        **parameters: Value,
+    ) -> None:
+        tuned = learners.tune(learner, **parameters)
+        if isinstance(tuned, learners.PythonLearner):
+            raise InvalidValue(
+                f"learner {tuned.label!r} is plain Python, for simulations; live, call it yourself", "learner"
+            )
+        labels = arm_labels(arms)
+        params = tuned.params
+        clock = rounds.new_clock()
+        tuned.learner.connect(clock)
+        memory = rounds.enlarge(clock, rounds.new_memory())
+        p = np.full(len(labels), 1.0 / len(labels))
+        self._set(tuned, labels, Run(tuned.learner.new_state(len(labels)), params, clock, memory, p))
+        try:
+            self._generator = np.random.default_rng(seed)
+        except (TypeError, ValueError) as error:
+            raise InvalidValue(
+                f"seed is {seed!r}; what numpy.random.default_rng takes is needed: {error}", "seed"
+            ) from error
+
+    # A decision is one call into compiled code. So that an outcome costs no call of its own, `observe` only notes it
+    # (`_noted_slot`, `_noted_loss`), and the next decision takes it along. An interrupt (Ctrl-C) can fall between two
+    # steps of Python, never into a compiled call. What Python keeps beside the compiled arrays is then put in order
+    # from them (`_recover`). The states between calls:
+    #
+    #   _busy   _noted_slot   meaning
+    #   False   NONE          in order; every outcome that was observed has been learned from
+    #   False   a slot        in order; one outcome will be learned from by the next decision, or by `_catch_up`
+    #   True    any           an interrupt fell into decide, observe or _catch_up: `_recover` comes first
+
+    def _set(self, tuned: TunedLearner, labels: list[Arm], run: Run) -> None:
+        self._tuned = tuned
+        self._labels = labels
+        self._run = run
+        self._delay_at = tuned.learner.delay_at
+        self._draws: list[float] = []
+        self._round = int(run.clock["round"][0])
+        self._slots = rounds.waiting_slots(run.clock, run.memory)  # round -> slot
+        self._busy = False
+        self._noted_slot = rounds.NONE
+        self._noted_loss = 0.0
+        self._missed = bytearray()  # one bit a round: skipped, and no outcome has come since
+        self._missed_end = 0
+        self._next_decision = entry(rounds.next_decision, rounds.NEXT_DECISION)
+        self._arrive = entry(rounds.arrive, rounds.ARRIVE)
+
+    def decide(self, *, draw: float | None = None, delay: float | None = None) -> Decision:
+        """Choose an arm: closes the round before, opens the next.
+
+        draw
+            A number in [0, 1) to use in place of the generator: the arm is the first i with draw < p_1 + ... + p_i.
+        delay
+            How many rounds the outcome of this decision will take (inf: it never comes), for a learner that must know.
+        """
+        if delay is not None or self._delay_at is not None:
+            check_delay(delay, self.learner, self._delay_at is not None)
+        if draw is None:
+            if not self._draws:
+                self._draws = self._generator.random(_DRAWS).tolist()
+                self._draws.reverse()
+            draw = self._draws.pop()
+        elif not isinstance(draw, int | float | np.number) or not 0.0 <= draw < 1.0:
+            raise InvalidValue(f"draw is {draw!r}; a number of at least 0 and below 1 is needed", "draw")
+        if self._delay_at is not None:
+            self._run.state[self._delay_at] = delay
+        return self._decide(draw, rounds.NONE, 0.0)
+
+    def redo(self, decision: Decision, *, draw: float) -> float:
+        """Make the next decision as it is on record: its draw, its arm, its propensity.
+
+        Return the propensity that this bandit itself would give the arm: the same, bit for bit, after the same rounds.
+        """
+        if decision.round != self._round + 1 or self._delay_at is not None:
+            raise UnknownDecision(f"the decision of round {decision.round} cannot follow round {self._round}")
+        return self._decide(draw, self._index[decision.arm], decision.propensity).propensity
+
+    @cached_property
+    def _index(self) -> dict[Arm, int]:
+        """Label -> arm."""
+        return {label: arm for arm, label in enumerate(self._labels)}
+
+    def _decide(self, draw: float, made: int, propensity: float) -> Decision:
+        if self._busy:
+            self._recover()
+        self._busy = True
+        skipped, slot, arm, chance = self._next_decision(
+            self._run, draw, self._noted_slot, self._noted_loss, made, propensity
+        )
+        if slot < 0:
+            self._busy = False
+            self._make_room()
+            return self._decide(draw, made, propensity)
+        self._noted_slot = -1
+        if skipped:
+            del self._slots[skipped]
+            if skipped < self._missed_end:
+                self._missed[skipped >> 3] |= 1 << (skipped & 7)
+            else:
+                self._miss(skipped)
+        self._round = number = self._round + 1
+        self._slots[number] = slot
+        self._busy = False
+        return _new_tuple(Decision, (number, self._labels[arm], chance))
+
+    def observe(self, decision: Decision | int, *, loss: float | None = None, reward: float | None = None) -> Receipt:
+        """Report the outcome of a decision, or of its round: a loss in [0, 1], or a reward = 1 - loss."""
+        number = decision[0] if type(decision) is Decision else round_of(decision)
+        if loss is None:
+            if reward is None:
+                raise InvalidValue("neither loss nor reward is given; one of them is needed", "loss")
+            if type(reward) is not float or not 0.0 <= reward <= 1.0:
+                reward = checked_loss("reward", reward)
+            loss = 1.0 - reward
+        elif reward is not None:
+            raise InvalidValue(f"both loss={loss!r} and reward={reward!r} are given; one of them is needed", "loss")
+        elif type(loss) is not float or not 0.0 <= loss <= 1.0:
+            loss = checked_loss("loss", loss)
+        if self._busy:
+            self._recover()
+        slot = self._slots.get(number)
+        if slot is None:
+            return self._observe_late(number)
+        if self._noted_slot >= 0:
+            self._catch_up()
+        self._busy = True
+        self._noted_loss = loss
+        self._noted_slot = slot
+        del self._slots[number]
+        self._busy = False
+        return _USED
+
+    def _make_room(self) -> None:
+        """Enlarge memory or state, whichever is full. The clock is told last: an interrupt in between loses room, not
+        decisions.
+        """
+        self._catch_up()  # what is learned from may give back what is wanted
+        run = self._run
+        if run.clock["free"][0] == rounds.NONE:
+            self._run = run._replace(memory=rounds.enlarged(run.memory))
+            run.clock["free"] = run.memory.size
+        run = self._run
+        if rounds.wants_pages(run):
+            self._run = run._replace(state=self._tuned.learner.with_more_pages(run.state))
+            run.clock["pages"] = self._tuned.learner.page_count(self._run.state)
+
+    def _catch_up(self) -> None:
+        """Learn from the outcome that was left for the next decision."""
+        if self._busy:
+            self._recover()
+        if self._noted_slot >= 0:
+            self._busy = True
+            self._arrive(self._run, self._noted_slot, self._noted_loss)
+            self._noted_slot = -1
+            self._busy = False
+
+    def _recover(self) -> None:
+        """Put what Python keeps in order again, from what the compiled rounds keep."""
+        clock, memory = self._run.clock, self._run.memory
+        waiting = rounds.waiting_slots(clock, memory)
+        observed: set[int] = set()
+        if self._noted_slot >= 0:
+            number = int(memory[self._noted_slot]["round"])
+            if number <= self._round and waiting.get(number) == self._noted_slot:
+                del waiting[number]  # still to be learned from
+            else:  # learned from already; a decision that nobody has been told of may have its slot
+                observed.add(number)
+                self._noted_slot = -1
+        learning = int(memory[self._noted_slot]["round"]) if self._noted_slot >= 0 else 0
+        for number in self._slots.keys() - waiting.keys() - {learning, *observed}:
+            self._miss(number)  # given up on
+        self._slots = waiting
+        self._round = int(clock["round"][0])
+        self._busy = False
+
+    def _observe_late(self, number: int) -> Receipt:
+        """The outcome of a decision that is not waited for: skipped, or an error."""
+        if not isinstance(number, int):
+            raise UnknownDecision(f"{number!r} is not the round of a decision")
+        bit = 1 << (number & 7)
+        if 0 < number < self._missed_end and self._missed[number >> 3] & bit:
+            self._missed[number >> 3] ^= bit
+            return _SKIPPED
+        if not 1 <= number <= self._round:
+            decided = f"rounds 1 to {self._round} have been decided" if self._round else "nothing has been decided yet"
+            raise UnknownDecision(f"there is no decision of round {number}: {decided}")
+        raise AlreadyObserved(f"the outcome of round {number} was observed before")
+
+    def _miss(self, number: int) -> None:
+        if number >= self._missed_end:
+            self._missed.extend(bytes(number // 8 + 64))  # about twice what is needed
+            self._missed_end = 8 * len(self._missed)
+        self._missed[number >> 3] |= 1 << (number & 7)
+
+    @property
+    def arms(self) -> tuple[Arm, ...]:
+        return tuple(self._labels)
+
+    @property
+    def learner(self) -> str:
+        """The learner's name, with the parameters that were set."""
+        return self._tuned.label
+
+    @property
+    def distribution(self) -> NDArray[np.float64]:
+        """The distribution that the last decision was drawn from, by arm; uniform before the first."""
+        return self._run.p.copy()
+
+    @property
+    def loss_estimates(self) -> NDArray[np.float64]:
+        """What the learner holds against each arm: estimates of its total loss, up to a constant common to all."""
+        self._catch_up()
+        return self._run.state[self._tuned.learner.losses_at.places(len(self._labels))]
+
+    @property
+    def rounds(self) -> int:
+        """Decisions made."""
+        return self._round
+
+    @property
+    def outstanding(self) -> int:
+        """Decisions still waited for, skipped ones not among them."""
+        if not self._tuned.learner.keeps_skipped:
+            return len(self._slots)
+        self._catch_up()
+        return int(self._run.clock["outstanding"][0])
+
+    @property
+    def cumulative_outstanding(self) -> int:
+        """D_t: the numbers of outstanding decisions with which the rounds so far were opened, summed up."""
+        return int(self._run.clock["cumulative_outstanding"][0])
+
+    @property
+    def patience(self) -> float:
+        """How many rounds the learner waits for an outcome before it skips the decision; inf if it never does."""
+        patience = self._tuned.learner.patience
+        if patience is None:
+            return math.inf
+        self._catch_up()
+        return float(entry(patience, PATIENCE)(self._run.state, self._run.params))
+
+    @property
+    def drift(self) -> float:
+        """The largest x_{t,I_s} / max(x_{s,I_s}, lambda_{s,t}) at an arrival: above 4 the paper's proof is broken."""
+        self._catch_up()
+        return float(self._run.clock["drift"][0])
+
+    @property
+    def skipped(self) -> int:
+        """Decisions given up on."""
+        return int(self._run.clock["skips"][0])
+
+    def __repr__(self) -> str:
+        return (
+            f"Bandit({len(self._labels)} arms, learner={self.learner!r}, rounds={self.rounds}, "
+            f"outstanding={self.outstanding}, skipped={self.skipped})"
+        )
+
+    def __reduce__(self) -> Any:
+        return Bandit.from_bytes, (self.to_bytes(),)
+
+    def to_bytes(self) -> bytes:
+        """Everything, the generator included, to go on exactly from here."""
+        self._catch_up()
+        run = self._run
+        header = {
+            "arms": self._labels,
+            "learner": self._tuned.learner.name,
+            "parameters": dict(self._tuned.values),
+            "generator": snapshot.generator_state(self._generator),
+            "draws": self._draws,
+        }
+        arrays = {
+            "state": run.state,
+            "clock": rounds.disconnected(run.clock),
+            "memory": run.memory,
+            "distribution": run.p,
+            "missed": np.frombuffer(bytes(self._missed), dtype=np.uint8),
+        }
+        return snapshot.pack(header, arrays)
+
+    @classmethod
+    def from_bytes(cls, blob: bytes, learner: Learner | None = None) -> "Bandit":
+        """Go on from a snapshot. A learner that is not in the catalogue must be given again."""
+        header, arrays = snapshot.unpack(blob)
+        if learner is not None and learner.name != header["learner"]:
+            raise SnapshotError(f"the snapshot is of learner {header['learner']!r}, not of {learner.name!r}")
+        try:
+            tuned = learners.tune(learner or learners.find(header["learner"]), **header["parameters"])
+        except ValueError as error:
+            raise SnapshotError(f"the snapshot is of an unregistered learner; pass learner=: {error}") from error
+        n_arms = len(header["arms"])
+        fits = tuned.learner.fits(arrays["state"], n_arms)
+        snapshot.check_sizes(arrays, n_arms, tuned.learner.name, fits, tuned.learner.size(n_arms))
+        tuned.learner.connect(arrays["clock"])
+        bandit = cls.__new__(cls)
+        run = Run(arrays["state"], tuned.params, arrays["clock"], arrays["memory"], arrays["distribution"])
+        bandit._set(tuned, header["arms"], run)
+        bandit._missed = bytearray(arrays["missed"].tobytes())
+        bandit._missed_end = 8 * len(bandit._missed)
+        bandit._draws = header["draws"]
+        bandit._generator = snapshot.generator_from(header["generator"])
+        return bandit

@@ -1,0 +1,127 @@
+"""Snapshots: one versioned, checked blob of bytes.
+
+magic (8 bytes), version (2), BLAKE2b of the rest (16), then a JSON header and the bytes of arrays behind it.
+Numbers are little-endian. Nothing is executed when a snapshot is read.
+"""
+
+import hashlib
+import json
+import struct
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from belated.core.rounds import CLOCK, SLOT, new_clock
+from belated.errors import SnapshotError
+
+MAGIC = b"belated\x00"
+VERSION = 4
+_PREFIX = struct.Struct("<8sH16s")
+_LENGTH = struct.Struct("<I")
+_DTYPES: dict[str, Any] = {
+    "state": "<f8",
+    "clock": CLOCK.newbyteorder("<"),
+    "memory": SLOT.newbyteorder("<"),
+    "distribution": "<f8",
+    "missed": "u1",
+}
+
+# Version 3 had a clock of whole numbers, these fields first and the drift as a multiple of _DRIFT_UNIT.
+_CLOCK_3 = [
+    "round",
+    "outstanding",
+    "cumulative_outstanding",
+    "most_outstanding",
+    "skips",
+    "patience",
+    "oldest",
+    "newest",
+    "free",
+    "pages",
+    "drift",
+]
+_CLOCK_3_SIZE = 19
+_DRIFT_UNIT = 2.0**-32
+
+
+def pack(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> bytes:
+    """A header that JSON can hold and the arrays named in _DTYPES, as one blob."""
+    parts = {name: np.ascontiguousarray(array, dtype=_DTYPES[name]).tobytes() for name, array in arrays.items()}
+    text = json.dumps({**header, "sizes": {name: len(part) for name, part in parts.items()}}, default=_plain).encode()
+    body = _LENGTH.pack(len(text)) + text + b"".join(parts.values())
+    return _PREFIX.pack(MAGIC, VERSION, _digest(body)) + body
+
+
+def unpack(blob: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """The header and the arrays of a blob that `pack` made."""
+    if not isinstance(blob, bytes | bytearray | memoryview):
+        raise SnapshotError(f"a snapshot is bytes, not {type(blob).__name__}")
+    blob = bytes(blob)
+    if len(blob) < _PREFIX.size or not blob.startswith(MAGIC):
+        raise SnapshotError(f"these {len(blob)} bytes are not a snapshot of belated: they do not begin with {MAGIC!r}")
+    _, version, digest = _PREFIX.unpack_from(blob)
+    if version not in (3, VERSION):
+        raise SnapshotError(f"the snapshot has version {version}; this belated reads versions 3 and {VERSION}")
+    body = blob[_PREFIX.size :]
+    if _digest(body) != digest:
+        raise SnapshotError("the snapshot is damaged: its checksum does not fit its content")
+    (length,) = _LENGTH.unpack_from(body)
+    header = json.loads(body[_LENGTH.size : _LENGTH.size + length])
+    at = _LENGTH.size + length
+    arrays = {}
+    for name, size in header.pop("sizes").items():
+        dtype = "<i8" if name == "clock" and version == 3 else _DTYPES[name]
+        array = np.frombuffer(body[at : at + size], dtype=dtype)
+        arrays[name] = array.astype(array.dtype.newbyteorder("="))  # a copy of our own, to write to
+        at += size
+    if version == 3:
+        arrays["clock"] = _clock_of_version_3(arrays["clock"])
+    return header, arrays
+
+
+def _clock_of_version_3(numbers: NDArray[np.int64]) -> NDArray[np.void]:
+    if numbers.size != _CLOCK_3_SIZE:
+        raise SnapshotError(f"the snapshot's clock has {numbers.size} fields; {_CLOCK_3_SIZE} are needed")
+    clock = new_clock()
+    for name, number in zip(_CLOCK_3, numbers.tolist(), strict=False):
+        clock[name] = number * _DRIFT_UNIT if name == "drift" else number
+    return clock
+
+
+def check_sizes(arrays: dict[str, NDArray[Any]], n_arms: int, learner: str, fits: bool, needed: int) -> None:
+    """Refuse arrays that are not of the sizes a learner needs for so many arms."""
+    if not fits:
+        raise SnapshotError(
+            f"the snapshot holds {arrays['state'].size} numbers of {learner!r} where {needed} are needed: it was made"
+            " by another version of this learner"
+        )
+    sizes = (arrays["clock"].size, arrays["distribution"].size)
+    if sizes != (1, n_arms):
+        raise SnapshotError(f"the snapshot's arrays have sizes {sizes}; {(1, n_arms)} are needed")
+
+
+def _digest(body: bytes) -> bytes:
+    return hashlib.blake2b(body, digest_size=16).digest()
+
+
+def _plain(value: Any) -> Any:
+    """What JSON does not know of a generator's state: numpy's integers and arrays of them."""
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, np.integer):
+        return int(value)
+    raise TypeError(f"{value!r} cannot be kept in a snapshot")
+
+
+def generator_state(generator: np.random.Generator) -> dict[str, Any]:
+    return dict(generator.bit_generator.state)
+
+
+def generator_from(state: dict[str, Any]) -> np.random.Generator:
+    kind = getattr(np.random, str(state.get("bit_generator")), None)
+    if not (isinstance(kind, type) and issubclass(kind, np.random.BitGenerator)):
+        raise SnapshotError(f"the snapshot's generator is {state.get('bit_generator')!r}, which numpy does not have")
+    bits = kind()
+    bits.state = state
+    return np.random.Generator(bits)

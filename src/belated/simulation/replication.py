@@ -1,0 +1,226 @@
+"""One replication: learners, one after the other, on the same chunks of losses, delays and draws; and many of them.
+
+Replications run on threads: the loop and numpy's generators leave the GIL alone, so nothing is copied or pickled.
+"""
+
+import threading
+from collections.abc import Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from belated.core import random
+from belated.delays import Delays
+from belated.environments import Environment, Floats
+from belated.errors import InvalidValue
+from belated.learners import TunedLearner
+from belated.learners.python_learner import PythonLearner
+from belated.simulation import oracle
+from belated.simulation.loop import BY, compiled_play
+from belated.simulation.progress import Progress
+from belated.simulation.run import NO_LOSSES, Chunk, LearnerRun, PythonLearnerRun, Trace, new_chunk
+
+CHUNK_LOSSES = 1 << 20
+"""Losses in a chunk, at most."""
+CHUNK_ROUNDS = 1 << 14
+"""Rounds in a chunk, at most: their draws and delays stay in a core's own cache."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What to do in each replication."""
+
+    learners: tuple[TunedLearner, ...]
+    environment: Environment
+    delays: Delays
+    rounds: int
+    seed: int
+    checkpoints: NDArray[np.int64]
+    keep_trace: bool
+    window: int | None = None
+    """The last rounds whose distributions a trace keeps; all by default."""
+
+
+@dataclass(frozen=True)
+class ReplicationResult:
+    """What one replication gave, by learner."""
+
+    regret: Floats
+    uniform_regret: Floats
+    skipped: NDArray[np.int64]
+    most_outstanding: NDArray[np.int64]
+    drift: Floats
+    traces: tuple[Trace, ...]
+
+
+class _Stopped(Exception):
+    """Somebody asked to stop."""
+
+
+class _Count:
+    """Rounds done so far by all threads, and whether to go on."""
+
+    def __init__(self) -> None:
+        self.done = 0
+        self.stop = threading.Event()
+        self.lock = threading.Lock()
+
+    def add(self, rounds: int) -> None:
+        if self.stop.is_set():
+            raise _Stopped
+        with self.lock:
+            self.done += rounds
+
+
+def chunks(job: Job, replication: int) -> Iterator[Chunk]:
+    """The rounds of a replication, from its own three streams of random numbers: losses, delays, draws."""
+    for_losses, for_delays, for_draws, _ = _streams(job, replication)
+    seed = random.new_seed(for_losses)
+    n_arms = job.environment.n_arms
+    for rounds in _pieces(job):
+        expected, losses = job.environment.fill(for_losses, rounds)
+        filled = (
+            _filled(job.environment, losses, (rounds.size, n_arms), np.float64) if losses is not None else NO_LOSSES
+        )
+        yield new_chunk(
+            first=int(rounds[0]),
+            draws=for_draws.random(rounds.size),
+            delays=_fill_delays(job, for_delays, rounds),
+            expected=_filled(job.environment, expected, (1 if len(expected) == 1 else rounds.size, n_arms), np.float64),
+            horizon=job.rounds,
+            losses=filled,
+            seed=seed,
+            by=BY[job.delays.by],
+        )
+
+
+def _streams(job: Job, replication: int) -> list[np.random.Generator]:
+    seeds = np.random.SeedSequence(job.seed, spawn_key=(replication,)).spawn(4)
+    return [np.random.default_rng(seed) for seed in seeds]
+
+
+def _pieces(job: Job) -> Iterator[NDArray[np.int64]]:
+    """The numbers of the rounds of each chunk."""
+    size = max(min(CHUNK_LOSSES // job.environment.n_arms, CHUNK_ROUNDS), 1)
+    for first in range(1, job.rounds + 1, size):
+        yield np.arange(first, min(first + size, job.rounds + 1), dtype=np.int64)
+
+
+def _fill_delays(job: Job, rng: np.random.Generator, rounds: NDArray[np.int64]) -> NDArray[np.int64]:
+    delays = job.delays.fill(rng, rounds)
+    shape = (rounds.size,) if job.delays.by == "round" else (rounds.size, *np.shape(delays)[1:2])
+    return _filled(job.delays, delays, shape, np.int64)
+
+
+def _truth(job: Job, replication: int) -> dict[str, float]:
+    """What learners of a replication are told that must know it. Delays are filled once more, if somebody asks."""
+    _, for_delays, _, _ = _streams(job, replication)
+    filled = ((int(rounds[0]), _fill_delays(job, for_delays, rounds)) for rounds in _pieces(job))
+    return oracle.tell(oracle.wanted(job.learners), job.delays, job.rounds, filled)
+
+
+def _filled(source: object, values: NDArray[Any], shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
+    if np.shape(values) != shape:
+        raise InvalidValue(f"{source!r} filled an array of shape {np.shape(values)}; {shape} is needed")
+    return np.require(values, dtype, ["C", "W"])
+
+
+def _replicate(job: Job, replication: int, count: _Count) -> ReplicationResult:
+    told = _truth(job, replication)
+    runs = [_learner_run(job, tuned, replication, told) for tuned in job.learners]
+    regret = np.empty((len(runs), job.checkpoints.size))
+    uniform_regret = np.empty(job.checkpoints.size)
+    totals = np.zeros(job.environment.n_arms)  # each arm's expected loss so far
+    noted = 0
+    for chunk in chunks(job, replication):
+        end = chunk.first + chunk.size
+        until = int(np.searchsorted(job.checkpoints, end))
+        stops = job.checkpoints[noted:until] - chunk.first + 1
+        lowest = np.empty(stops.size)
+        begin = 0
+        for k, stop in enumerate([*stops, chunk.size]):
+            if len(chunk.rounds.expected) == 1:
+                totals += (stop - begin) * chunk.rounds.expected[0]
+            else:
+                totals += chunk.rounds.expected[begin:stop].sum(axis=0)
+            if k < stops.size:
+                lowest[k] = totals.min()
+                uniform_regret[noted + k] = totals.mean() - totals.min()
+            begin = stop
+        for run, row in zip(runs, regret, strict=True):
+            row[noted:until] = run.play(chunk)[stops - 1] - lowest
+            count.add(chunk.size)
+        noted = until
+    return ReplicationResult(
+        regret=regret,
+        uniform_regret=uniform_regret,
+        skipped=np.array([run.count("skips") for run in runs]),
+        most_outstanding=np.array([run.count("most_outstanding") for run in runs]),
+        drift=np.array([run.count("drift") for run in runs]),
+        traces=tuple(run.finished_trace() for run in runs) if job.keep_trace else (),
+    )
+
+
+def _learner_run(job: Job, tuned: TunedLearner, replication: int, told: dict[str, float]) -> LearnerRun:
+    n_arms = job.environment.n_arms
+    if isinstance(tuned, PythonLearner):
+        chance = _streams(job, replication)[3]
+        return PythonLearnerRun(tuned, n_arms, job.rounds, job.keep_trace, chance, job.window)
+    return LearnerRun(tuned, n_arms, job.rounds, job.keep_trace, told, job.window)
+
+
+def play_again(job: Job, replication: int) -> Iterator[tuple[Chunk, LearnerRun]]:
+    """Play a replication of a job's one learner once more, chunk by chunk; the notes have the distributions of each."""
+    (tuned,) = job.learners
+    size = next(_pieces(job)).size
+    again = replace(job, keep_trace=False, window=size)
+    run = _learner_run(again, tuned, replication, _truth(job, replication))
+    for chunk in chunks(job, replication):
+        run.play(chunk)
+        yield chunk, run
+
+
+def replicate(job: Job, replication: int) -> ReplicationResult:
+    """One replication by itself, on whatever machine: it depends on the job and its number alone."""
+    return _replicate(job, replication, _Count())
+
+
+def check_job(job: Job) -> None:
+    """Refuse what cannot be played: losses or delays that end too early, learners whose needs nobody can tell."""
+    for source in (job.environment, job.delays):
+        if source.longest is not None and job.rounds > source.longest:
+            raise InvalidValue(f"rounds is {job.rounds}, but {source!r} ends after round {source.longest}")
+    oracle.check(job.learners, job.delays)
+
+
+def compile_for(learners: Iterable[TunedLearner]) -> None:
+    """Compile what a run of these learners needs, here and now, rather than in two threads at once."""
+    for tuned in learners:
+        tuned.learner.addresses  # noqa: B018
+    compiled_play()
+
+
+def run(job: Job, replications: int, threads: int, progress: bool | str | None) -> list[ReplicationResult]:
+    """All replications, in order. An interrupt, or an error in one, ends the others at their next chunk."""
+    count = _Count()
+    label = progress if isinstance(progress, str) else f"{job.environment.title}, {job.delays.title}"
+    shown = None if isinstance(progress, str) else progress
+    bar = Progress(job.rounds * replications * len(job.learners), label, shown)
+    pool = ThreadPoolExecutor(threads)
+    try:
+        compile_for(job.learners)
+        futures = [pool.submit(_replicate, job, replication, count) for replication in range(replications)]
+        waiting: set[Future[ReplicationResult]] = set(futures)
+        while waiting:
+            finished, waiting = wait(waiting, timeout=0.1, return_when=FIRST_COMPLETED)
+            bar.at(count.done)
+            for future in finished:
+                future.result()  # raises what the replication raised
+        return [future.result() for future in futures]
+    finally:
+        count.stop.set()
+        pool.shutdown(wait=True, cancel_futures=True)
+        bar.close()

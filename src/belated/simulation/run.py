@@ -1,0 +1,245 @@
+"""One learner in one replication: it plays chunks of rounds and keeps what happened."""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from belated.core import pages
+from belated.core.rounds import NONE, Run, enlarge, new_clock, new_memory
+from belated.environments import Floats
+from belated.errors import InvalidValue
+from belated.learners import TunedLearner, python_learner
+from belated.learners.python_learner import PythonLearner
+from belated.simulation.loop import (
+    ARM,
+    BY_ROUND,
+    COLUMNS,
+    DELAY,
+    OUTSTANDING,
+    SKIPPED,
+    Notes,
+    Rounds,
+    compiled_play,
+)
+from belated.simulation.schedule import new_schedule
+
+NO_LOSSES = np.empty((0, 0))
+"""In place of losses that are coins, flipped when they are looked at."""
+
+
+@dataclass(frozen=True, repr=False)
+class Trace:
+    """What one learner did in one replication, round by round; index 0 is round 1."""
+
+    arms: NDArray[np.int64]
+    distributions: Floats
+    """x_t, shape (rounds, arms)."""
+    loss_estimates: Floats
+    """L at the end of each round, shape (rounds, arms)."""
+    outstanding: NDArray[np.int64]
+    """sigma_t, counted when the round opens."""
+    patience: Floats
+    """At the end of each round; inf for learners that never skip."""
+    skipped: NDArray[np.int64]
+    """The round given up on at the end of each round, or 0."""
+    delays: NDArray[np.int64]
+    """Of the decision of each round, as the law of delay had it; it may be skipped before."""
+    losses: Floats
+    """Of the decision of each round, learned from or not; nan where it had not come by the last round."""
+
+    @property
+    def propensities(self) -> Floats:
+        """The probability with which the arm of each round was chosen."""
+        return self.distributions[np.arange(self.arms.size), self.arms]
+
+    def __repr__(self) -> str:
+        rounds, arms = self.distributions.shape
+        skipped, came = int(np.count_nonzero(self.skipped)), int(np.count_nonzero(~np.isnan(self.losses)))
+        return f"Trace({rounds:,} rounds, {arms} arms, {came:,} outcomes came, {skipped:,} decisions skipped)"
+
+
+class Chunk(NamedTuple):
+    """Consecutive rounds and the number of the first."""
+
+    first: int
+    rounds: Rounds
+
+    @property
+    def size(self) -> int:
+        return self.rounds.draws.size
+
+    @property
+    def numbers(self) -> slice:
+        """The place of these rounds in arrays over all rounds."""
+        return slice(self.first - 1, self.first - 1 + self.size)
+
+
+def new_chunk(
+    first: int,
+    draws: Floats,
+    delays: NDArray[np.int64],
+    expected: Floats,
+    horizon: int,
+    losses: Floats = NO_LOSSES,
+    seed: int | np.uint64 = 0,
+    by: int = BY_ROUND,
+) -> Chunk:
+    """Return the chunk of these rounds; delays of shape (n,) or (n, columns)."""
+    table = np.ascontiguousarray(delays.reshape(draws.size, -1))
+    return Chunk(first, Rounds(draws, losses, expected, table, by, np.uint64(seed), horizon))
+
+
+class LearnerRun:
+    """One learner in one replication."""
+
+    def __init__(
+        self,
+        tuned: TunedLearner,
+        n_arms: int,
+        rounds: int,
+        keep_trace: bool,
+        told: dict[str, float],
+        window: int | None = None,
+    ) -> None:
+        """`window`: of how many of the last rounds distributions are kept. By default all, and loss estimates too, in
+        a trace.
+        """
+        self.learner = learner = tuned.learner
+        self.rounds = rounds
+        clock = new_clock()
+        learner.connect(clock)
+        memory = enlarge(clock, new_memory())
+        self.run = Run(learner.new_state(n_arms), tuned.params_given(told), clock, memory, np.zeros(n_arms))
+        self.schedule = new_schedule()
+        kept = rounds if keep_trace else 0
+        self.notes = Notes(
+            paid=np.zeros(1),
+            columns=np.zeros((kept, COLUMNS), dtype=np.int64),
+            patience=np.zeros(kept),
+            losses=np.zeros(kept),
+            distributions=np.zeros((kept if window is None else window, n_arms)),
+            estimates=np.zeros((kept if window is None else 0, n_arms)),
+            layout=tuple(learner.losses_at),
+        )
+
+    @property
+    def state(self) -> Floats:
+        """The learner's state."""
+        return self.run.state
+
+    def count(self, field: str) -> Any:
+        """Return a field of the clock."""
+        return self.run.clock[field][0]
+
+    def play(self, chunk: Chunk) -> Floats:
+        """Play a chunk; return the sum of the expected losses of all decisions up to each of its rounds."""
+        notes, before = self._begin(chunk)
+        self._play(chunk, notes, 0, chunk.size, before)
+        return notes.paid
+
+    def _begin(self, chunk: Chunk) -> tuple[Notes, float]:
+        """Return where to note the rounds of a chunk, and what was paid before them."""
+        before = float(self.notes.paid[-1])
+        if self.notes.paid.size != chunk.size:
+            self.notes = self.notes._replace(paid=np.empty(chunk.size))
+        names = ("columns", "patience", "losses", "distributions", "estimates")
+        rows = {name: self._rows(getattr(self.notes, name), chunk) for name in names}
+        return self.notes._replace(**rows), before
+
+    @staticmethod
+    def _rows(kept: NDArray[Any], chunk: Chunk) -> NDArray[Any]:
+        """Return the rows of a chunk; where fewer than all rounds are kept, those of an earlier one make room."""
+        begin = (chunk.first - 1) % len(kept) if len(kept) else 0
+        return kept[begin : begin + chunk.size]
+
+    def _play(self, chunk: Chunk, notes: Notes, begin: int, end: int, before: float) -> None:
+        while begin < end:
+            with np.errstate(over="ignore"):  # coins wrap around; numpy would warn where nothing is compiled
+                begin = compiled_play()(self.run, self.schedule, chunk.rounds, notes, begin, end, before)
+            if begin < 0:
+                raise self._bad_outcome(chunk, -1 - begin)
+            if begin < end:
+                self._make_room()
+
+    def _make_room(self) -> None:
+        if self.count("free") == NONE:
+            self.run = self.run._replace(memory=enlarge(self.run.clock, self.run.memory))
+        else:
+            self.run = self.run._replace(state=self.learner.with_more_pages(self.run.state))
+            self.run.clock["pages"] = self.learner.page_count(self.run.state)
+
+    def _bad_outcome(self, chunk: Chunk, index: int) -> InvalidValue:
+        rounds = chunk.rounds
+        losses = rounds.losses[index] if rounds.losses.size else rounds.expected[min(index, len(rounds.expected) - 1)]
+        return InvalidValue(
+            f"round {chunk.first + index}: losses {losses} and delay {np.squeeze(rounds.delays[index])} were filled;"
+            " losses from 0 to 1 and a delay of at least 0 are needed"
+        )
+
+    def finished_trace(self) -> Trace:
+        """Return what happened in all rounds."""
+        columns = self.notes.columns
+        delays = columns[:, DELAY]
+        came = delays <= self.rounds - np.arange(1, len(columns) + 1)
+        return Trace(
+            arms=columns[:, ARM],
+            distributions=self.notes.distributions,
+            loss_estimates=self.notes.estimates,
+            outstanding=columns[:, OUTSTANDING],
+            patience=self.notes.patience,
+            skipped=columns[:, SKIPPED],
+            delays=delays,
+            losses=np.where(came, self.notes.losses, np.nan),
+        )
+
+
+class PythonLearnerRun(LearnerRun):
+    """A learner written in plain Python, in one replication: the compiled loop plays one round at a time for it.
+
+    The loop asks a mailbox (`belated.learners.python_learner`) instead of a learner: what the object decides is put in
+    before a round, outcomes are taken out after it.
+    """
+
+    def __init__(
+        self,
+        tuned: PythonLearner,
+        n_arms: int,
+        rounds: int,
+        keep_trace: bool,
+        rng: np.random.Generator,
+        window: int | None = None,
+    ) -> None:
+        super().__init__(tuned, n_arms, rounds, keep_trace, {}, window)
+        self.name = tuned.label
+        self.object: Any = tuned.make(n_arms, rng)
+
+    def play(self, chunk: Chunk) -> Floats:
+        notes, before = self._begin(chunk)
+        for j in range(chunk.size):
+            self._decide(chunk.first + j)
+            self._play(chunk, notes, j, j + 1, before)
+            self._learn()
+        return notes.paid
+
+    def _decide(self, number: int) -> None:
+        n_arms = self.run.p.size
+        p = np.asarray(self.object.decide(int(self.count("outstanding"))), dtype=np.float64)
+        if p.shape != (n_arms,) or not (p >= 0.0).all() or not abs(p.sum() - 1.0) < 1e-9:
+            raise InvalidValue(
+                f"round {number}: learner {self.name!r} decided {p.tolist()};"
+                f" {n_arms} probabilities that sum to 1 are needed"
+            )
+        self.state[python_learner.FIRST_P : python_learner.FIRST_P + n_arms] = p
+        if self.learner.patience:
+            self.state[python_learner.PATIENCE] = self.object.patience()
+
+    def _learn(self) -> None:
+        state = self.state
+        while state[python_learner.OUTBOX] != 0.0:
+            page = pages.pop(state, python_learner.HEAD, python_learner.OUTBOX)
+            begin = pages.begin(state, python_learner.HEAD, page)
+            arm, loss, propensity, number = state[begin + 1 : begin + python_learner.PAGE_SIZE].tolist()
+            pages.give_back(state, python_learner.HEAD, page)
+            self.object.learn(int(arm), loss, propensity, int(number))

@@ -1,0 +1,268 @@
+"""`belated serve`, `keys` and `ledger`, as people give them."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import apsw
+import httpx
+import pytest
+
+from belated.cli.main import main
+from support.http_helpers import at, create, decide, done, observe, serving, talk
+from support.serving import ADMIN_KEY, KINDS, Server, Stores
+
+Captured = pytest.CaptureFixture[str]
+SECRET = re.compile(r"belated_[\w-]{43}")
+
+
+def environment(**variables: str) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("BELATED_")}
+    return kept | variables
+
+
+def belated(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "belated.cli", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, env=environment(**variables), timeout=60)
+
+
+@contextmanager
+def served(store: str, log: Path, *arguments: str, **variables: str) -> Iterator[str]:
+    """`belated serve` on any free port: its address, as it says it."""
+    command = [sys.executable, "-m", "belated.cli", "serve", "--store", store, "--port", "0", *arguments]
+    with log.open("wb") as said, subprocess.Popen(command, stderr=said, env=environment(**variables)) as process:
+        try:
+            end = time.monotonic() + 60
+            while not (found := re.search(r"belated serves (http://127\.0\.0\.1:\d+) ", log.read_text())):
+                assert process.poll() is None, log.read_text()
+                assert time.monotonic() < end
+                time.sleep(0.02)
+            yield found[1]
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(20) in (0, -signal.SIGTERM)
+        finally:
+            process.kill()
+
+
+def get(url: str, key: str) -> int:
+    """The status of an answer: who connects as soon as the address is known waits until there is one."""
+    return httpx.get(f"{url}/v1/experiments", headers={"Authorization": f"Bearer {key}"}, timeout=30).status_code
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_first_start_shows_an_admin_key_once(kind: str, tmp_path: Path) -> None:
+    store = Stores.fresh(kind, tmp_path)
+    first, second = tmp_path / "first", tmp_path / "second"
+    with served(store, first) as url:
+        (key,) = SECRET.findall(first.read_text())
+        assert get(url, key) == 200
+    with served(store, second) as url:
+        assert SECRET.findall(second.read_text()) == []
+        assert get(url, key) == 200
+        assert get(url, key[:-1] + "?") == 401
+    for log in (first, second):
+        assert "Traceback" not in log.read_text()
+    assert first.read_text().count(key) == 1
+
+
+def test_a_key_of_the_environment_is_not_shown(tmp_path: Path) -> None:
+    store = Stores.fresh("sqlite", tmp_path)
+    log = tmp_path / "log"
+    with served(store, log, BELATED_ADMIN_KEY=ADMIN_KEY) as url:
+        assert get(url, ADMIN_KEY) == 200
+        said = log.read_text()
+        assert SECRET.findall(said) == []
+        assert ADMIN_KEY not in said
+
+
+@pytest.mark.parametrize("key", ["short", "", "nineteen-characters", "spaces are not allowed", "ümlaute-nicht-erlaubt"])
+def test_a_key_that_is_too_weak_is_refused(
+    key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.setenv("BELATED_ADMIN_KEY", key)
+    said = fails(capsys, "serve", "--store", Stores.fresh("sqlite", tmp_path), "--port", "0")
+    assert "at least 20 visible ASCII characters" in said
+    assert not key or key not in said
+
+
+def fails(capsys: Captured, *arguments: str) -> str:
+    """The one line that a command says when it cannot do what is asked."""
+    assert main(arguments) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("belated: ")
+    assert said.err.count("\n") == 1
+    assert len(said.err) < 400
+    return said.err
+
+
+def test_keys_are_created_listed_and_revoked(tmp_path: Path, capsys: Captured) -> None:
+    store = ("--store", Stores.fresh("sqlite", tmp_path))
+    assert main(["keys", "list", *store]) == 0
+    assert capsys.readouterr().out.split() == ["id", "role", "created", "revoked", "name"]
+    secrets, ids = [], []
+    for name, *role in (("the shop",), ("dashboard", "--role", "read"), ("me", "--role", "admin")):
+        assert main(["keys", "create", name, *role, *store]) == 0
+        made = capsys.readouterr()
+        assert SECRET.fullmatch(made.out.strip())  # alone on standard output: KEY=$(belated keys create …)
+        assert "once" in made.err
+        secrets.append(made.out.strip())
+        ids.append(made.err.split()[1])
+    assert main(["keys", "revoke", ids[1], *store]) == 0
+    assert ids[1] in capsys.readouterr().out
+    assert main(["keys", "list", *store]) == 0
+    listed = capsys.readouterr().out
+    _, *lines = listed.splitlines()
+    assert [line.split()[:2] for line in lines] == [[ids[0], "decide"], [ids[1], "read"], [ids[2], "admin"]]
+    assert [line.split()[3] == "-" for line in lines] == [True, False, True]
+    assert [line.split(maxsplit=4)[4] for line in lines] == ["the shop", "dashboard", "me"]
+    assert not any(secret in listed for secret in secrets)
+    assert f"{ids[1]!r} was revoked before" in fails(capsys, "keys", "revoke", ids[1], *store)
+    said = fails(capsys, "keys", "revoke", "nobody", *store)
+    assert "'nobody'" in said
+    assert ids[0] in said
+    assert "''" in fails(capsys, "keys", "create", "", *store)
+
+
+def test_a_key_made_by_the_command_opens_the_door(tmp_path_factory: pytest.TempPathFactory) -> None:
+    with serving("sqlite", tmp_path_factory) as server:
+        made = belated("keys", "create", "reader", "--role", "read", BELATED_STORE=server.store)
+        assert made.returncode == 0
+        with talk(server, made.stdout.strip()) as http:
+            assert done(http.get("/v1/experiments")) == {"experiments": []}
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """With two experiments, one of which has a history."""
+    with serving(request.param, tmp_path_factory) as running, talk(running) as http:
+        create(http, "one", ("x", 7))
+        create(http, "two")
+        decide(http, "one", *(f"n{k}" for k in range(300)))
+        observe(http, "one", {f"n{k}": 0.5 for k in range(0, 300, 3)})
+        yield running
+
+
+def test_ledgers_are_verified(server: Server, capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert main(["ledger", "verify", "--store", server.store]) == 0
+    one, two = capsys.readouterr().out.splitlines()
+    assert one == "one: 400 events, 300 rounds, 0 states compared: replayed bit for bit"
+    assert two.startswith("two: 0 events")
+    monkeypatch.setenv("BELATED_KEY", ADMIN_KEY)
+    assert main(["ledger", "verify", "one", "--store", server.store, "--url", server.url]) == 0
+    assert "400 events, 300 rounds, 1 states compared: replayed bit for bit" in capsys.readouterr().out
+    monkeypatch.setenv("BELATED_KEY", "not-a-key-of-this-ledger")
+    assert "not known" in fails(capsys, "ledger", "verify", "--store", server.store, "--url", server.url)
+    monkeypatch.delenv("BELATED_KEY")
+    assert "BELATED_KEY" in fails(capsys, "ledger", "verify", "--store", server.store, "--url", server.url)
+
+
+@pytest.mark.parametrize(
+    "change", ["loss = 0.75 WHERE kind = 2", "propensity = 0.75 WHERE kind = 1", "arm = 1 - arm WHERE kind = 1"]
+)
+def test_a_ledger_that_was_tampered_with_is_faulty(
+    change: str, tmp_path_factory: pytest.TempPathFactory, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Against the live state at least: a loss may be any number."""
+    monkeypatch.setenv("BELATED_KEY", ADMIN_KEY)
+    with serving("sqlite", tmp_path_factory) as server, talk(server) as http:
+        create(http, "sound")
+        decide(http, "sound", "a")
+        observe(http, "sound", {"a": 0.5})
+        command = ["ledger", "verify", "--store", server.store, "--url", server.url]
+        assert main(command) == 0
+        connection = apsw.Connection(server.store.removeprefix("sqlite:///"))
+        connection.execute(f"UPDATE events SET {change}")
+        connection.close()
+        assert main(command) == 1
+        assert "FAULTY" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("format", ["ndjson", "csv", "parquet"])
+def test_ledgers_are_exported_as_the_service_shows_them(
+    server: Server, format: str, tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    with talk(server) as http:
+        expected = http.get(at("one", "ledger"), params={"format": format}).content
+    common = ["ledger", "export", "one", "--store", server.store, "--format", format]
+    assert main(common) == 0
+    assert capsysbinary.readouterr().out == expected
+    out = tmp_path / "new" / f"one.{format}"
+    assert main([*common, "--out", str(out)]) == 0
+    assert out.read_bytes() == expected
+    assert str(out).encode() in capsysbinary.readouterr().out
+    if format == "ndjson":
+        assert main([*common, "--after", "398"]) == 0
+        assert capsysbinary.readouterr().out == b"".join(expected.splitlines(keepends=True)[398:])
+
+
+def test_an_unknown_experiment_is_named_with_those_there_are(server: Server, capsys: Captured) -> None:
+    for command in (["ledger", "verify", "tow"], ["ledger", "export", "tow"]):
+        said = fails(capsys, *command, "--store", server.store)
+        assert "'tow'" in said
+        assert "one, two" in said
+
+
+@pytest.mark.parametrize(
+    ("store", "words"),
+    [
+        ("mysql://localhost/x", ["'mysql://localhost/x'", "sqlite:///PATH", "postgresql://"]),
+        ("belated.db", ["'belated.db'", "sqlite:///PATH"]),
+        ("sqlite://belated.db", ["sqlite:///PATH"]),
+        ("sqlite:///", ["sqlite:///PATH"]),
+        ("sqlite:///{folder}", ["{folder}", "unable to open"]),
+        ("sqlite:///{folder}/text", ["{folder}/text", "not a database"]),
+        ("postgresql://127.0.0.1:1/x", ["127.0.0.1", "refused"]),
+    ],
+)
+def test_a_store_that_cannot_be_is_told_in_a_line(
+    store: str, words: list[str], tmp_path: Path, capsys: Captured
+) -> None:
+    (tmp_path / "text").write_text("This is not a database. " * 50)
+    for command in (("keys", "list"), ("ledger", "verify"), ("serve", "--port", "0")):
+        said = fails(capsys, *command, "--store", store.format(folder=tmp_path))
+        assert [word for word in words if word.format(folder=tmp_path) not in said] == [], said
+
+
+@pytest.mark.parametrize(
+    "store",
+    [
+        "postgresql://belated:geheim@127.0.0.1:1/x",
+        "postgresql://belated:geheim@[127.0.0.1/x",
+        "postgresql://belated:geheim@127.0.0.1:1/x?nonsense=1",
+        "postgressql://belated:geheim@127.0.0.1/x",
+    ],
+)
+def test_no_error_tells_the_password_of_a_store(store: str, capsys: Captured) -> None:
+    assert "geheim" not in fails(capsys, "keys", "list", "--store", store)
+
+
+def test_a_database_that_does_not_exist_is_told_in_a_line(capsys: Captured) -> None:
+    store = Stores.fresh("postgresql", Path())
+    assert "nobody" in fails(capsys, "keys", "list", "--store", store.rpartition("/")[0] + "/nobody")
+
+
+def test_what_cannot_be_served_is_told_in_a_line(tmp_path: Path, capsys: Captured) -> None:
+    store = ("--store", Stores.fresh("sqlite", tmp_path))
+    assert main(["keys", "create", "me", "--role", "admin", *store]) == 0
+    capsys.readouterr()
+    assert "70000" in fails(capsys, "serve", "--port", "70000", *store)
+    assert "1 to 64" in fails(capsys, "serve", "--workers", "0", *store)
+    with socket.socket() as busy:
+        busy.bind(("127.0.0.1", 0))
+        busy.listen()
+        port = str(busy.getsockname()[1])
+        assert f"port {port}: Address already in use" in fails(capsys, "serve", "--port", port, *store)
+
+
+def test_errors_are_a_line_of_a_real_process_too(tmp_path: Path) -> None:
+    said = belated("serve", "--store", f"sqlite:///{tmp_path / 'no' / 'belated.db'}", "--port", "0")
+    assert (said.returncode, said.stdout, said.stderr.count("\n")) == (2, "", 1)
+    assert said.stderr.startswith("belated: ")

@@ -1,0 +1,184 @@
+"""Ways to PostgreSQL that are cut, at any message: acknowledged and kept, or refused and absent."""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from belated.api.types import Deadline, DecisionResponse
+from belated.ledger import processor, sql
+from belated.ledger.commands import Answer, Decide
+from belated.ledger.events import ExperimentSettings, Kind
+from belated.ledger.postgres import PostgresLedger
+from belated.ledger.processor import CommandProcessor
+from belated.ledger.verify import verify
+from support.cutting_proxy import Cut, How, Proxy
+from support.faults import (
+    MOST,
+    SETTINGS,
+    agree,
+    all_of,
+    attempt,
+    found_in,
+    kept,
+    recorded,
+)
+from support.serving import Stores
+
+MOST_MESSAGES = 200
+
+
+@pytest.fixture
+def straight() -> Iterator[PostgresLedger]:
+    """A ledger with an experiment that has decided something, reached without a detour."""
+    with closing(PostgresLedger(Stores.postgres().new_database())) as ledger:
+        ledger.migrate()
+        ledger.create(SETTINGS, 1, MOST)
+        assert attempt(CommandProcessor(ledger), "first").answers
+        yield ledger
+
+
+@pytest.fixture
+def proxy(straight: PostgresLedger) -> Iterator[Proxy]:
+    with Proxy(straight._conninfo) as proxy:
+        yield proxy
+
+
+CUTS: list[tuple[How, bool]] = [
+    ("before", True),
+    ("farewell", True),
+    ("after", True),
+    ("reply", True),
+    ("late", True),
+    ("before", False),
+    ("reply", False),
+]
+
+
+@pytest.mark.parametrize(("how", "is_open"), CUTS)
+def test_wherever_the_way_is_cut_a_batch_is_kept_or_refused_and_absent(
+    straight: PostgresLedger, proxy: Proxy, how: How, is_open: bool
+) -> None:
+    """Cut at the first message, the next time at the second, and so on, until a batch needs fewer messages."""
+    there, absent, survived = ["first"], [], set()
+    for at in range(1, MOST_MESSAGES):
+        with closing(PostgresLedger(proxy.url)) as ledger:
+            book = CommandProcessor(ledger)
+            if is_open:
+                assert attempt(book, f"before-{at}").answers
+            cut = Cut(how, at)
+            with proxy.cutting(cut):
+                tried = attempt(book, label := f"batch-{at}")
+            agree(tried, label, found_in(all_of(straight)))
+            assert not tried.uncertain
+            if tried.answers is None:  # ask again with the same ids, or go on with others
+                absent.append(label)
+                label = label if at % 2 else f"after-{at}"
+                assert attempt(book, label).answers
+            elif cut.done:
+                survived.add(at)
+            there.append(label)
+        if not cut.done:
+            break
+    assert not cut.done, f"{at} messages, and no end"
+    found = found_in(recorded(straight))
+    assert [label for label in there if not kept(found, label)] == []
+    assert [label for label in absent if kept(found, label) and label not in there] == []
+    assert len(absent) > 10
+    # the last two messages carry out COMMIT and ask for its answer
+    assert (at - 2 in survived) == (how not in ("before", "farewell"))
+    assert at - 1 in survived
+
+
+def test_a_way_that_is_down_is_said_soon_and_work_goes_on_when_it_is_up(straight: PostgresLedger, proxy: Proxy) -> None:
+    with closing(PostgresLedger(proxy.url)) as ledger:
+        book = CommandProcessor(ledger)
+        assert attempt(book, "before").answers
+        proxy.down()
+        for k in range(3):
+            begun = time.monotonic()
+            tried = attempt(book, f"down-{k}")
+            assert tried.answers is None
+            assert not tried.uncertain
+            assert "refused" in tried.message
+            assert time.monotonic() - begun < 2.0
+        proxy.up()
+        assert attempt(book, "after").answers
+    found = found_in(recorded(straight))
+    assert kept(found, "before")
+    assert kept(found, "after")
+    assert not any(kept(found, f"down-{k}") for k in range(3))
+
+
+def test_where_the_way_stays_down_during_a_commit_asking_again_tells_what_came_of_it(
+    straight: PostgresLedger, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processor, "RESOLVE_SECONDS", 0.2)
+    with closing(PostgresLedger(proxy.url)) as ledger:
+        book = CommandProcessor(ledger)
+        begun = time.monotonic()
+        with proxy.cutting(cut := Cut("committed", and_stay_down=True)):
+            tried = attempt(book, "lost")
+        assert cut.done
+        assert tried.uncertain
+        assert "the same id" in tried.message
+        assert time.monotonic() - begun < 2.0
+        events = recorded(straight)
+        assert kept(found_in(events), "lost")
+        proxy.up()
+        again = attempt(book, "lost")
+        assert again.answers is not None
+        rounds = [decision.round for decision in [*_decisions(again.answers[0]), *_decisions(again.answers[2])]]
+        assert rounds == [event.round for event in events if event.kind == Kind.DECISION][-3:]
+        assert recorded(straight) == events
+
+
+def _decisions(answer: Answer) -> list[DecisionResponse]:
+    assert isinstance(answer, list)
+    return [each for each in answer if isinstance(each, DecisionResponse)]
+
+
+def test_a_commit_whose_end_nobody_saw_is_found_when_the_way_is_up_again(
+    straight: PostgresLedger, proxy: Proxy
+) -> None:
+    with closing(PostgresLedger(proxy.url)) as ledger:
+        timer = threading.Timer(0.5, proxy.up)
+        timer.start()
+        with proxy.cutting(cut := Cut("committed", and_stay_down=True)):
+            tried = attempt(CommandProcessor(ledger), "lost")
+        timer.join()
+        assert cut.done
+        assert tried.answers is not None
+        agree(tried, "lost", found_in(recorded(straight)))
+
+
+def test_a_commit_of_deadlines_whose_end_nobody_saw_is_followed_by_what_was_asked(
+    straight: PostgresLedger, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where many deadlines have passed, they take turns of their own before the command is carried out."""
+    monkeypatch.setattr(sql, "LOOKED_AT", 3)
+    name = "deadline"
+    straight.create(ExperimentSettings(name, ["a", "b"], "balanced", {}, 3, Deadline(0.05, 1.0)), 1, MOST)
+    CommandProcessor(straight).run([Decide(name, [f"old-{k}" for k in range(8)])])
+    time.sleep(0.1)
+    with closing(PostgresLedger(proxy.url)) as ledger:
+        with proxy.cutting(cut := Cut("committed")):
+            (answer,) = CommandProcessor(ledger).run([Decide(name, ["new"])])
+        assert cut.done
+    assert [decision.id for decision in _decisions(answer)] == ["new"]
+    record = straight.find(name)
+    assert record is not None
+    assert verify(straight, record).faults == []
+    assert [event.kind for event in straight.events(record.number)] == [1] * 8 + [3] * 8 + [1]
+
+
+def test_a_worker_that_vanishes_does_not_hold_an_experiment_for_ever(straight: PostgresLedger) -> None:
+    """A machine that loses its power sends no farewell: the server must let go of its transaction by itself."""
+    with straight.connection() as connection:
+        ((seconds,),) = straight.run(
+            connection,
+            "SELECT extract(epoch FROM current_setting('idle_in_transaction_session_timeout')::interval)::float8",
+        )
+    assert 0 < seconds <= 60

@@ -1,0 +1,259 @@
+"""Disks that fail under SQLite: acknowledged and kept, or refused and absent; and all goes on when they are mended."""
+
+import errno
+import random
+import resource
+import shutil
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+
+import apsw
+import httpx
+import pytest
+
+from belated.ledger import processor
+from belated.ledger.base import LedgerUnavailable
+from belated.ledger.commands import Read, View
+from belated.ledger.processor import CommandProcessor
+from belated.ledger.sqlite import SqliteLedger
+from support.faults import (
+    HEADERS,
+    MOST,
+    NAME,
+    PATH,
+    SETTINGS,
+    Load,
+    Trace,
+    agree,
+    attempt,
+    found_in,
+    kept,
+    readiness,
+    recorded,
+    wait_until_ready,
+)
+from support.faulty_vfs import CHANGES, EVERY, SYNC, WRITE, Disk, Fault
+from support.serving import Server
+
+MOST_OPERATIONS = 200
+ROOM = 40_000
+"""Bytes: enough for what those who read must write (they share an index of the log), too little for a ledger."""
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
+    monkeypatch.setattr(processor, "RESOLVE_SECONDS", 0.0)
+    disk = Disk()
+    with disk.installed():
+        yield disk
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A ledger with an experiment that has decided something."""
+    path = tmp_path / "ledger.db"
+    with closing(SqliteLedger(str(path))) as ledger:
+        ledger.migrate()
+        ledger.create(SETTINGS, 1, MOST)
+        assert attempt(CommandProcessor(ledger), "first").answers
+    return path
+
+
+class Shaken(SqliteLedger):
+    """A ledger on a disk that may fail."""
+
+    def __init__(self, path: Path, disk: Disk, eager: bool = False) -> None:
+        super().__init__(str(path))
+        self._disk = disk
+        self._eager = eager
+
+    def connect(self) -> apsw.Connection:
+        connection = super().connect()
+        try:
+            self._disk.watch(connection)
+            if self._eager:
+                connection.wal_autocheckpoint(1)  # a checkpoint after every commit
+        except BaseException:
+            connection.close(True)
+            raise
+        return connection
+
+
+def found_at(path: Path) -> set[Trace]:
+    """What another process would read."""
+    with closing(SqliteLedger(str(path))) as ledger:
+        return found_in(recorded(ledger))
+
+
+def found_after_a_kill(path: Path) -> set[Trace]:
+    """What would be read if all processes were killed now: what they share in memory is gone, the files stay."""
+    folder = path.parent / "killed"
+    folder.mkdir()
+    for file in (path, path.with_name(path.name + "-wal")):
+        if file.exists():
+            shutil.copy(file, folder)
+    found = found_at(folder / path.name)
+    shutil.rmtree(folder)
+    return found
+
+
+FAULTS: dict[str, Callable[[int], Fault]] = {
+    "once": lambda at: Fault(at),
+    "once, though done": lambda at: Fault(at, kinds=CHANGES - {WRITE}, done=True),
+    "until mended": lambda at: Fault(at, lasts=True),
+    "changes until mended": lambda at: Fault(at, lasts=True, kinds=CHANGES),
+    "syncs until mended": lambda at: Fault(at, lasts=True, kinds=frozenset({SYNC})),
+    "full until emptied": lambda at: Fault(at, lasts=True, kinds=frozenset({WRITE}), number=errno.ENOSPC),
+}
+CLEAR = ("once", "once, though done", "full until emptied")
+"""Where the ledger can find out what came of a batch."""
+STATES = ("nobody has it open", "somebody has it open", "it is open", "every commit is checkpointed")
+
+_COMMIT = frozenset({WRITE, SYNC})
+HARMED = {
+    STATES[0]: EVERY - {"unlink"},
+    STATES[1]: _COMMIT | {"open", "fstat", "pread64"},
+    STATES[2]: _COMMIT,
+    STATES[3]: _COMMIT | {"pread64"},
+}
+"""What fails at some time, at least."""
+
+
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("fault", FAULTS)
+def test_whatever_operation_fails_a_batch_is_kept_or_refused_and_absent(
+    disk: Disk, path: Path, fault: str, state: str
+) -> None:
+    """The first operation fails, the next time the second, and so on, until a batch needs fewer operations."""
+    stays_open, eager = state in STATES[2:], state == STATES[3]
+    there, absent, uncertain = ["first"], list[str](), list[str]()
+    with closing(SqliteLedger(str(path))) as others, ExitStack() as stack:
+        if state != "nobody has it open":
+            recorded(others)  # has it open from now on
+        book = CommandProcessor(stack.enter_context(closing(Shaken(path, disk, eager))))
+        if stays_open:
+            assert attempt(book, "before").answers
+        for at in range(1, MOST_OPERATIONS):
+            with disk.failing(FAULTS[fault](at)):
+                tried = attempt(book, label := f"batch-{at}")
+            agree(tried, label, found_at(path), found_after_a_kill(path))
+            if tried.answers is None:  # ask again with the same ids, or go on with others
+                (uncertain if tried.uncertain else absent).append(label)
+                label = label if at % 2 else f"after-{at}"
+                assert attempt(book, label).answers
+            there.append(label)
+            if not disk.failures:
+                break
+            if not stays_open:
+                stack.close()
+                book = CommandProcessor(stack.enter_context(closing(Shaken(path, disk, eager))))
+    assert not disk.failures, f"{at} operations, and no end"
+    found = found_at(path)
+    assert [label for label in there if not kept(found, label)] == []
+    assert [label for label in absent if kept(found, label) and label not in there] == []
+    assert absent or uncertain
+    assert fault not in CLEAR or not uncertain
+    assert disk.harmed >= FAULTS[fault](1).kinds & HARMED[state]
+
+
+@pytest.mark.parametrize("eager", [False, True])
+def test_a_full_disk_refuses_says_so_and_works_again_when_there_is_room(disk: Disk, path: Path, eager: bool) -> None:
+    rng = random.Random(5)
+    there, absent = ["first"], list[str]()
+    with closing(Shaken(path, disk, eager)) as ledger:
+        book = CommandProcessor(ledger)
+        for k in range(12):
+            largest = max(file.stat().st_size for file in path.parent.glob("ledger.db*"))
+            disk.quota = max(largest, 40_000) + rng.randrange(20_000)
+            refusals = 0
+            for m in range(100):
+                tried = attempt(book, label := f"batch-{k}-{m}")
+                assert not tried.uncertain
+                (there if tried.answers else absent).append(label)
+                if tried.answers is None:
+                    assert "full" in tried.message
+                    refusals += 1
+                if refusals == 3:
+                    break
+            assert refusals == 3
+            (view,) = book.run([Read(NAME)])
+            assert isinstance(view, View)
+            agree(tried, label, found_at(path), found_after_a_kill(path))
+            disk.quota = 0
+            with pytest.raises(LedgerUnavailable, match="full"):
+                ledger.probe()
+            disk.quota = None
+            ledger.probe()
+            assert attempt(book, f"room-{k}").answers
+            there.append(f"room-{k}")
+    found = found_at(path)
+    assert [label for label in there if not kept(found, label)] == []
+    assert [label for label in absent if kept(found, label)] == []
+
+
+def signals_ignored(pid: int) -> int:
+    """The set of signals that a process ignores, as bits."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("SigIgn:"):
+            return int(line.split()[1], 16)
+    raise AssertionError("no such line")
+
+
+def let_files_have(pid: int, size: int) -> None:
+    """What a process writes beyond this size fails, from now on."""
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+
+def wait_until_read(url: str) -> dict[str, Any]:
+    """The state of the experiment, once a request for it does not wait together with one that must be written."""
+    for _ in range(500):
+        answer = httpx.get(f"{url}{PATH}", headers=HEADERS)
+        if answer.status_code == 200:
+            return dict(answer.json())
+        time.sleep(0.01)
+    raise AssertionError(f"the state cannot be read: {answer.text}")
+
+
+def is_not_ready_and_says_why(url: str) -> None:
+    for _ in range(3):
+        status, reason = readiness(url)
+        assert status == 503
+        assert "disk I/O error" in reason
+
+
+def test_a_server_whose_files_may_not_grow_answers_503_and_recovers_without_a_restart(tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path / 'ledger.db'}"
+    with Server(store, tmp_path / "log") as server, server.client() as client:
+        client.create(NAME, ["a", "b", "c"], seed=7)
+        client.decide_many(NAME, 1000)
+        assert signals_ignored(server.pid) >> (signal.SIGXFSZ - 1) & 1
+        load = Load(server.url)
+        with load.going_on():
+            for _ in range(2):
+                load.wait_for(200, 50)
+                let_files_have(server.pid, ROOM)
+                load.wait_for(503, 20)
+                assert wait_until_read(server.url)["rounds"] > 1000
+                let_files_have(server.pid, 0)
+                load.wait_for(503, 20)
+                is_not_ready_and_says_why(server.url)
+                let_files_have(server.pid, resource.RLIM_INFINITY)
+            load.wait_for(200, 50)
+            let_files_have(server.pid, 0)
+            load.wait_for(503, 20)
+        let_files_have(server.pid, ROOM)
+        assert httpx.get(f"{server.url}{PATH}", headers=HEADERS).status_code == 200
+        let_files_have(server.pid, 0)
+        is_not_ready_and_says_why(server.url)
+        assert httpx.get(f"{server.url}/healthz").status_code == 200
+        let_files_have(server.pid, resource.RLIM_INFINITY)
+        wait_until_ready(server.url)  # nobody asks for anything else
+        assert "ledger_unavailable" in {answer.code for answer in load.answers}
+        load.agrees_with(store)
+        assert client.decide(NAME).propensity > 0
+        server.kill()
+        load.agrees_with(store)

@@ -1,0 +1,46 @@
+"""Whatever a young table's statistics suggest, every statement of a turn goes by an index."""
+
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from belated.ledger import open_ledger
+from belated.ledger.postgres import _KNOWN as POSTGRES_KNOWN
+from belated.ledger.postgres import _TAIL as POSTGRES_TAIL
+from belated.ledger.postgres import PostgresLedger
+from belated.ledger.sql import DUE, EVENTS, TAIL
+from belated.ledger.sqlite import _KNOWN as SQLITE_KNOWN
+from belated.ledger.sqlite import SqliteLedger
+from support.serving import Stores
+
+SQLITE = {
+    "known": (SQLITE_KNOWN, ('["a", "b"]', 1)),
+    "tail": (TAIL, (1, 0)),
+    "events": (EVENTS, (1, 0, 10)),
+    "due": (DUE, (1, 0, 10)),
+}
+POSTGRES = {"known": (POSTGRES_KNOWN, (["a", "b"], 1)), "tail": (POSTGRES_TAIL, (1, 0)), "due": (DUE, (1, 0, 10))}
+
+
+@pytest.mark.parametrize("statement", SQLITE)
+def test_sqlite_searches_and_never_scans(statement: str, tmp_path: Path) -> None:
+    text, given = SQLITE[statement]
+    with closing(open_ledger(Stores.fresh("sqlite", tmp_path))) as ledger:
+        assert isinstance(ledger, SqliteLedger)
+        with ledger.connection() as connection:
+            plan = [str(row[3]) for row in ledger.run(connection, f"EXPLAIN QUERY PLAN {text}", given)]
+    assert any(step.startswith("SEARCH") for step in plan)
+    assert [step for step in plan if step.startswith("SCAN") and "VIRTUAL TABLE" not in step] == []
+
+
+@pytest.mark.parametrize("statement", POSTGRES)
+def test_postgresql_uses_indexes_before_it_has_statistics(statement: str, tmp_path: Path) -> None:
+    text, given = POSTGRES[statement]
+    with closing(open_ledger(Stores.fresh("postgresql", tmp_path))) as ledger:
+        assert isinstance(ledger, PostgresLedger)
+        with ledger.connection() as connection:
+            plan = "\n".join(str(row[0]) for row in ledger.run(connection, f"EXPLAIN {text}", given))
+    assert "Index" in plan
+    assert "Seq Scan" not in plan
+    assert "Materialize" not in plan

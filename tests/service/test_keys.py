@@ -1,0 +1,250 @@
+"""Who is let in: every operation, every kind of key, and where the secrets are not."""
+
+import asyncio
+import hmac
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import httpx
+import psycopg
+import pytest
+from psycopg import sql
+
+from belated.ledger import open_ledger
+from belated.ledger.base import LedgerUnavailable
+from belated.ledger.events import ApiKey
+from belated.ledger.keys import ROLES, digest_of, new_key
+from belated.service.auth import Authenticator
+from belated.service.errors import ApiError
+from belated.service.http import Operation
+from belated.service.routes import OPERATIONS
+from support.http_helpers import create, decide, problem, serving, talk, until
+from support.serving import ADMIN_KEY, KINDS, Server
+
+LABELS = {f"{operation.method} {operation.path}": operation for operation in OPERATIONS}
+GUARDED = [label for label, operation in LABELS.items() if operation.role is not None]
+WRONG = [(label, role) for label in GUARDED for role in ROLES if role not in (LABELS[label].role, "admin")]
+STRANGER = "belated_nobody-has-ever-made-this-key-0123456789"
+BODIES = {"create": {"name": "walked", "arms": 2, "seed": 1}, "observe": {"decision": "one", "loss": 0.5}}
+
+
+class House:
+    """A running server, and a key for every role."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self.http = httpx.Client(base_url=server.url, timeout=20)
+        self.keys = {role: self.new_key(role) for role in ROLES}
+        self.heard: list[bytes] = []
+        with talk(server) as http:
+            create(http, "walked", 2)
+            decide(http, "walked", "one")
+
+    def new_key(self, role: str) -> str:
+        secret, key = new_key(f"of {role}", role)
+        with closing(open_ledger(self.server.store)) as ledger:
+            ledger.add_key(key)
+        return secret
+
+    def ask(self, operation: Operation, header: str | bytes | None) -> httpx.Response:
+        """The answer to an operation with this Authorization header; of one that goes on for ever, its beginning."""
+        path = operation.path.replace("{name}", "walked")
+        headers = {} if header is None else {"Authorization": header}
+        body = BODIES.get(operation.handler.__name__)
+        with self.http.stream(operation.method, path, json=body, headers=headers) as response:  # type: ignore[arg-type]
+            if response.headers["content-type"] != "text/event-stream":
+                self.heard.append(response.read())
+        return response
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def house(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    with serving(request.param, tmp_path_factory) as server:
+        made = House(server)
+        yield made
+        made.http.close()
+
+
+def test_the_doors_that_are_open_to_all(house: House) -> None:
+    opened = {operation.path for operation in OPERATIONS if operation.role is None}
+    assert opened == {"/healthz", "/readyz", "/openapi.json", "/docs"}
+    for operation in OPERATIONS:
+        if operation.role is None:
+            for header in (None, f"Bearer {STRANGER}", "nonsense"):
+                assert house.ask(operation, header).status_code == 200
+
+
+@pytest.mark.parametrize("label", GUARDED)
+def test_nobody_gets_in_without_a_key(house: House, label: str) -> None:
+    response = house.ask(LABELS[label], None)
+    assert "Bearer KEY" in problem(response, 401, "no_key")
+    assert response.headers["www-authenticate"] == "Bearer"
+
+
+@pytest.mark.parametrize("label", GUARDED)
+def test_nobody_gets_in_with_a_header_of_another_form(house: House, label: str) -> None:
+    key = house.keys["admin"]
+    forms = ["", "Bearer", key, f"Basic {key}", f"Bearer{key}", f"Token {key}", f"Bearer {'k' * 501}"]
+    for form in forms:
+        response = house.ask(LABELS[label], form)
+        assert key not in problem(response, 401, "no_key")
+        assert response.headers["www-authenticate"] == "Bearer"
+
+
+@pytest.mark.parametrize("label", GUARDED)
+def test_nobody_gets_in_with_an_unknown_key(house: House, label: str) -> None:
+    key = house.keys["admin"]
+    for unknown in (STRANGER, key[:-1], key + "x", key.upper(), f"{key} {key}", "k", "é" * 20):
+        response = house.ask(LABELS[label], f"Bearer {unknown}".encode())
+        message = problem(response, 401, "wrong_key")
+        assert unknown == "k" or unknown not in message
+        assert response.headers["www-authenticate"] == "Bearer"
+
+
+@pytest.mark.parametrize(("label", "role"), WRONG)
+def test_nobody_gets_in_with_a_key_of_another_role(house: House, label: str, role: str) -> None:
+    response = house.ask(LABELS[label], f"Bearer {house.keys[role]}")
+    message = problem(response, 403, "wrong_role")
+    assert f"may {role}" in message
+    assert f"{LABELS[label].role} is needed" in message
+
+
+@pytest.mark.parametrize("label", GUARDED)
+def test_the_right_role_and_the_admin_get_in(house: House, label: str) -> None:
+    role = LABELS[label].role
+    assert role is not None
+    for key in {house.keys[role], house.keys["admin"], ADMIN_KEY}:
+        for header in (f"Bearer {key}", f"bearer   {key}"):
+            status = house.ask(LABELS[label], header).status_code
+            assert status == 200 or (status == 409 and label.endswith(("pause", "resume", "decisions")))  # archived
+
+
+def test_who_has_no_key_learns_nothing(house: House) -> None:
+    """Not whether an experiment exists, not what is wrong with a body."""
+    with talk(house.server, STRANGER) as http:
+        for name in ("walked", "nobody"):
+            problem(http.get(f"/v1/experiments/{name}"), 401, "wrong_key")
+            problem(http.post(f"/v1/experiments/{name}/outcomes", content=b"{"), 401, "wrong_key")
+            problem(http.post(f"/v1/experiments/{name}/decisions", content=b" " * (2 << 20)), 401, "wrong_key")
+
+
+def test_a_new_key_works_soon_and_a_revoked_one_no_more(house: House) -> None:
+    """Revoked by the command as people give it; refused at every door."""
+    secret = house.new_key("admin")
+    reading = next(operation for operation in OPERATIONS if operation.path == "/v1/experiments/{name}")
+    until(lambda: house.ask(reading, f"Bearer {secret}").status_code == 200, 2)
+    with closing(open_ledger(house.server.store)) as ledger:
+        id = next(key.id for key in ledger.all_keys() if key.digest == digest_of(secret.encode()))
+    command = [sys.executable, "-m", "belated.cli", "keys", "revoke", id, "--store", house.server.store]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert id in said
+    time.sleep(1.5)
+    for label in GUARDED:
+        response = house.ask(LABELS[label], f"Bearer {secret}")
+        assert "revoked" in problem(response, 401, "wrong_key")
+        assert response.headers["www-authenticate"] == "Bearer"
+    assert house.ask(reading, f"Bearer {ADMIN_KEY}").status_code == 200
+
+
+def test_the_secrets_are_nowhere(house: House) -> None:
+    """Not in the store, not in the log, not in any answer."""
+    for label in GUARDED:
+        for header in (f"Bearer {STRANGER}", house.keys["admin"], *(f"Bearer {key}" for key in house.keys.values())):
+            house.ask(LABELS[label], header)
+    secrets = [*house.keys.values(), ADMIN_KEY]
+    store = house.server.store
+    kept = b""
+    if store.startswith("sqlite"):
+        path = house.server.log.parent / "ledger.db"
+        for file in path.parent.glob("ledger.db*"):
+            kept += file.read_bytes()
+    else:
+        with psycopg.connect(store) as session:
+            query = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'"
+            tables = [row[0] for row in session.execute(query).fetchall()]
+            assert "keys" in tables
+            for table in tables:
+                everything = session.execute(sql.SQL("SELECT t::text FROM {} t").format(sql.Identifier(table)))
+                kept += "\n".join(row[0] for row in everything.fetchall()).encode()
+    assert b"of admin" in kept  # the name of a key: what is kept in plain text is found
+    log = house.server.log.read_bytes()
+    assert b"belated serves" in log
+    heard = b"".join(house.heard)
+    assert b"wrong_key" in heard
+    for secret in [*secrets, STRANGER]:
+        for part in (secret, secret[:-1], secret.removeprefix("belated_")[:20]):
+            for place in (kept, log, heard):
+                assert part.encode() not in place
+                assert part.encode().hex().encode() not in place
+
+
+def test_keys_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unknown ids too, so that the time tells nobody which ids there are."""
+    secret, key = new_key("mine", "decide")
+    compared: list[tuple[bytes, bytes]] = []
+    original = hmac.compare_digest
+
+    def compare(one: Any, other: Any) -> bool:
+        compared.append((one, other))
+        return original(one, other)
+
+    async def read() -> list[ApiKey]:
+        return [key]
+
+    async def check(given: str) -> str | None:
+        doorman = Authenticator(read)
+        await doorman.refresh()
+        compared.clear()
+        try:
+            await doorman.check(f"Bearer {given}".encode(), "decide")
+        except ApiError as refusal:
+            return refusal.problem.code
+        return None
+
+    monkeypatch.setattr(hmac, "compare_digest", compare)
+    assert asyncio.run(check(secret)) is None
+    assert compared == [(digest_of(secret.encode()), key.digest)]
+    assert asyncio.run(check(STRANGER)) == "wrong_key"
+    assert [len(one) == len(other) == 32 for one, other in compared] == [True]
+
+
+def test_a_key_whose_id_is_that_of_another_does_not_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The id only finds the digest."""
+    _, key = new_key("mine", "admin")
+    monkeypatch.setattr("belated.service.auth.id_of", lambda secret: key.id)
+
+    async def read() -> list[ApiKey]:
+        return [key]
+
+    async def check() -> None:
+        doorman = Authenticator(read)
+        await doorman.refresh()
+        await doorman.check(f"Bearer {STRANGER}".encode(), "read")
+
+    with pytest.raises(ApiError, match="not known"):
+        asyncio.run(check())
+
+
+def test_where_keys_cannot_be_read_the_last_ones_stay() -> None:
+    secret, key = new_key("mine", "read")
+    gone = LedgerUnavailable("gone")
+    readings: Iterator[list[ApiKey] | LedgerUnavailable] = iter([[key], gone, gone])
+
+    async def read() -> list[ApiKey]:
+        found = next(readings)
+        if isinstance(found, LedgerUnavailable):
+            raise found
+        return found
+
+    async def check() -> None:
+        doorman = Authenticator(read)
+        for _ in range(3):
+            await doorman.refresh()
+            await doorman.check(f"Bearer {secret}".encode(), "read")
+
+    asyncio.run(check())
+    assert next(readings, None) is None
