@@ -8,6 +8,7 @@ each have one. `module:NAME` loads a thing of your own.
 import ast
 import inspect
 import sys
+from collections.abc import Container
 from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -55,10 +56,15 @@ def _value(text: str) -> Any:
         return text
 
 
-def is_reference(text: str) -> bool:
-    """Return whether a text is of the form `module:NAME`, which names a thing of the user's own."""
-    module, colon, name = text.strip().partition(":")
-    return bool(colon) and name.isidentifier() and all(part.isidentifier() for part in module.split("."))
+def is_reference(wanted: Any, known: Container[str]) -> bool:
+    """Return whether a text is of the form `module:NAME`, for a thing of the user's own; not where it begins with a
+    known name, so that `robust:delay_constant` is a spec without a value.
+    """
+    if not isinstance(wanted, str):
+        return False
+    module, colon, name = wanted.strip().partition(":")
+    is_path = bool(colon) and name.isidentifier() and all(part.isidentifier() for part in module.split("."))
+    return is_path and module not in known
 
 
 def load(reference: str) -> Any:
@@ -110,7 +116,7 @@ class Registry:
     @classmethod
     def find(cls, wanted: Any) -> Self:
         """Return the member for a spec, for `module:NAME`, for a table {name = "pareto", ...}, or for an object."""
-        if isinstance(wanted, str) and is_reference(wanted):
+        if is_reference(wanted, cls.members):
             wanted = load(wanted)
             if isinstance(wanted, type):
                 wanted = wanted()

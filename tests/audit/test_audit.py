@@ -177,7 +177,7 @@ def test_an_audit_is_strict_json(learner: str) -> None:
     found = audit.run(learner, "stochastic:arms=3,gap=0.3", "pareto:shape=1,scale=3", rounds=300, replications=2)
     text = json.dumps(found.as_json(), allow_nan=False)
     again = json.loads(text)
-    rows = again.pop("statements")
+    rows = again.pop("lemmas")
     assert again == {
         "learner": learner,
         "problem": found.problem,
@@ -188,13 +188,13 @@ def test_an_audit_is_strict_json(learner: str) -> None:
         "holds": found.holds,
     }
     for row, finding in zip(rows, found.findings, strict=True):
-        keys = {"statement", "says", "where", "holds"}
+        keys = {"lemma", "says", "where", "holds"}
         if not math.isnan(finding.bound):
             keys |= {"bound", "measured", "slack"}
         if finding.interval is not None:
             keys |= {"interval"}
         assert set(row) == keys
-        assert (row["statement"], row["holds"]) == (finding.name, finding.holds)
+        assert (row["lemma"], row["holds"]) == (finding.name, finding.holds)
         if finding.holds is not None and math.isfinite(finding.measured):
             assert (row["bound"], row["measured"], row["slack"]) == (finding.bound, finding.measured, finding.slack)
 
@@ -205,7 +205,7 @@ def test_what_is_infinite_is_null() -> None:
     found = audit.check(hand_trace(distributions=certain, outstanding=np.zeros(4, dtype=np.int64)))
     assert found["drift control"].measured == math.inf
     assert found["drift control"].slack == -math.inf
-    row = next(row for row in found.as_json()["statements"] if row["statement"] == "drift control")
+    row = next(row for row in found.as_json()["lemmas"] if row["lemma"] == "drift control")
     assert (row["holds"], row["measured"], row["slack"], row["bound"]) == (None, None, None, 4.0)
 
 

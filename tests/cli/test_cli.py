@@ -70,7 +70,7 @@ def test_compare_reads_a_file_and_options_come_first(tmp_path: Path, capsys: pyt
 
 def test_the_same_seed_writes_the_same_files(tmp_path: Path) -> None:
     for name, workers in (("one", "1"), ("two", "2")):
-        assert main(["compare", *SMALL, "--workers", workers, "--out", str(tmp_path / name)]) == 0
+        assert main(["compare", *SMALL, "--threads", workers, "--out", str(tmp_path / name)]) == 0
     for file in ("curves.csv", "final.csv", "regret.svg", "regret.png"):
         assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes(), file
 

@@ -90,7 +90,7 @@ def test_an_audit_that_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     found = json.loads(capsys.readouterr().out)
     assert not found["holds"]
     assert found["learner"] == "robust:delay_constant=0.1"
-    broken = {row["statement"] for row in found["statements"] if row["holds"] is False}
+    broken = {row["lemma"] for row in found["lemmas"] if row["holds"] is False}
     assert "doubling" in broken
     assert not (tmp_path / "unused").exists()
 

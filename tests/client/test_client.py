@@ -223,9 +223,9 @@ HEAVY = ("numba", "numpy", "starlette", "uvicorn", "apsw", "psycopg", "prometheu
     ("code", "absent"),
     [
         ("import belated", (*HEAVY, "msgspec", "httpx")),
-        ("from belated.cli import main; main(['--help'])", (*HEAVY, "msgspec", "httpx")),
-        ("from belated.cli import main; main(['serve', '--help'])", (*HEAVY, "msgspec", "httpx")),
-        ("from belated.cli import main; main(['--version'])", (*HEAVY, "msgspec", "httpx")),
+        ("from belated.cli.main import main; main(['--help'])", (*HEAVY, "msgspec", "httpx")),
+        ("from belated.cli.main import main; main(['serve', '--help'])", (*HEAVY, "msgspec", "httpx")),
+        ("from belated.cli.main import main; main(['--version'])", (*HEAVY, "msgspec", "httpx")),
         ("import belated.client", HEAVY),
     ],
 )

@@ -1,4 +1,5 @@
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -8,15 +9,16 @@ import pytest
 
 import belated
 from belated import learners
-from belated.core.kernels import cache_directory
 
 TESTS = Path(__file__).parents[1]
+PACKAGE = Path(belated.__file__).parent
 
 PLAY = """
 import sys
 import numpy as np
 from support.play_live import informed, play_live
-from belated import Bandit, learners, kernels
+from belated import Bandit, learners
+from belated.core import kernels
 from belated.simulation import replay
 
 assert kernels.COMPILED == (sys.argv[2] == "compiled")
@@ -49,13 +51,14 @@ np.savez(sys.argv[1], regret=result.regret)
 """
 
 
-def run(program: str, *arguments: str, **environment: str) -> str:
+def run(program: str, *arguments: str, cwd: Path | None = None, **environment: str) -> str:
     """What a program prints in a process of its own; an error there is one here."""
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", program, *arguments],
         check=True,
         stdout=subprocess.PIPE,
         text=True,
+        cwd=cwd,
         env={**os.environ, "PYTHONPATH": str(TESTS), **environment},
     )
     return done.stdout
@@ -82,16 +85,59 @@ def test_simulations_work_in_plain_python(tmp_path: Path, environment: str) -> N
     np.testing.assert_allclose(plain["regret"], compiled["regret"], rtol=1e-12, atol=1e-12)
 
 
-def test_machine_code_is_kept_under_a_hash_of_the_sources(tmp_path: Path) -> None:
-    folder = cache_directory()
-    assert folder.name.startswith("belated-")
-    program = (
-        "import shutil, sys; from pathlib import Path; from belated import kernels;"
-        "one = kernels.cache_directory(); kernels.cache_directory.cache_clear();"
-        "kernels.__file__ = sys.argv[1]; Path(sys.argv[1]).write_text('# another source');"
-        "two = kernels.cache_directory(); assert one.name != two.name, (one, two)"
-    )
-    run(program, str(tmp_path / "kernels.py"))
+DECIDE = """
+from pathlib import Path
+from belated import Bandit
+from belated.league import LeaguePlan, competitors
+from belated.league.store import Store
+from belated.league.suite import find
+
+bandit = Bandit(4, "uniform", seed=1)
+plan = LeaguePlan(find(["stochastic-k10/none"]), competitors(["uniform"]))
+print(bandit.decide().propensity, Store(Path("results"), plan).path(plan.cells[0]).name)
+"""
+
+
+def test_machine_code_and_stored_results_depend_on_the_sources_that_make_them(tmp_path: Path) -> None:
+    """An edit elsewhere compiles nothing and keeps the league's results; one in a kernel does both."""
+    shutil.copytree(PACKAGE, tmp_path / "belated", ignore=shutil.ignore_patterns("__pycache__"))
+    cache = tmp_path / "cache"
+
+    def decide() -> tuple[float, str, set[Path]]:
+        """The propensity, the file of a cell's results, the compiled files."""
+        propensity, name = run(
+            DECIDE, PYTHONPATH=str(tmp_path), NUMBA_CACHE_DIR=str(cache), PYTHONDONTWRITEBYTECODE="1", cwd=tmp_path
+        ).split()
+        return float(propensity), name, set(cache.rglob("*.nbc"))
+
+    def edit(file: str, old: str = "", new: str = "") -> None:
+        path = tmp_path / "belated" / file
+        text = path.read_text()
+        assert old in text
+        path.write_text(text.replace(old, new) if old else text + "\n# a comment\n")
+
+    first = decide()
+    assert first[0] == 0.25
+    assert len(first[2]) >= 2
+    for file in (
+        "report/tables.py",
+        "league/suite.py",
+        "live/bandit.py",
+        "bounds/bounds.py",
+        "cli/main.py",
+        "errors.py",
+    ):
+        edit(file)
+    assert decide() == first
+    edit("environments/stochastic.py")
+    propensity, name, compiled = decide()
+    assert (propensity, compiled) == (first[0], first[2])
+    assert name != first[1]
+    edit("learners/uniform.py", "1.0 / p.size", "2.0 / (2.0 * p.size + 2.0)")
+    edited = decide()
+    assert edited[0] == 0.2  # the new code runs: nothing stale is left
+    assert edited[1] not in (first[1], name)
+    assert len(edited[2]) == 2 * len(first[2])
 
 
 def test_a_second_process_compiles_nothing(tmp_path: Path) -> None:
@@ -107,7 +153,7 @@ def test_learners_typed_at_a_prompt_work(tmp_path: Path) -> None:
     program = """
 from dataclasses import replace
 from belated import Bandit, learners
-from belated.kernels import kernel
+from belated.core.kernels import kernel
 @kernel
 def decide(state, params, outstanding, p):
     for i in range(p.size):
@@ -122,7 +168,7 @@ print([Bandit(3, stubborn).decide().arm for _ in range(5)])
 
 def test_importing_the_package_imports_nothing_heavy() -> None:
     program = (
-        "import sys, belated, belated.cli; belated.cli.parser();"
+        "import sys, belated; from belated.cli.parser import parser; parser();"
         "heavy = {'numpy', 'numba', 'matplotlib'} & set(sys.modules); assert not heavy, heavy;"
         "assert 'Bandit' in dir(belated)"
     )
@@ -135,13 +181,13 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
 def test_learners_travel_between_processes_without_their_addresses(tmp_path: Path) -> None:
     make = (
         "import pickle, sys; from belated import Bandit, learners;"
-        "from live import informed, told;"
+        "from support.play_live import informed, told;"
         "t = [informed(name) for name in learners.catalogue] + [learners.tune('robust', delay_constant=2)];"
         "[Bandit(3, each).decide(**told(each.learner.name, 1)) for each in t];"
         "open(sys.argv[1], 'wb').write(pickle.dumps(t))"
     )
     use = (
-        "import pickle, sys; from belated import Bandit; from live import told;"
+        "import pickle, sys; from belated import Bandit; from support.play_live import told;"
         "t = pickle.loads(open(sys.argv[1], 'rb').read());"
         "assert all(Bandit(3, each).decide(**told(each.learner.name, 1)).round == 1 for each in t);"
         "assert t[-1].label == 'robust:delay_constant=2'"
@@ -183,7 +229,8 @@ def guarded(path, *rest, **more):
 
 Path.mkdir = guarded
 tempfile.tempdir = sys.argv[1]
-from belated import Bandit, kernels
+from belated import Bandit
+from belated.core import kernels
 assert str(kernels.cache_directory()).startswith(sys.argv[1]), kernels.cache_directory()
 print(Bandit(2).decide().round)
 """

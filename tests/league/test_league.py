@@ -282,7 +282,7 @@ def test_sweep(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (["league", "--learners", "robust", "robust"], "learner 'robust' is given twice"),
         (["league", "--replications", "0"], "replications is 0"),
         (["report", "nowhere"], "nowhere holds no league"),
-        (["league", "--workers", "0"], "workers is 0"),
+        (["league", "--threads", "0"], "threads is 0"),
         (
             ["league", "--cluster", "tcp://127.0.0.1:1", "--suite", "quick"],
             "no Dask scheduler answers at tcp://127.0.0.1:1",

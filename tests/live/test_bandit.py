@@ -164,7 +164,7 @@ def test_a_failed_call_says_why_and_changes_nothing(call: Any, error: type[Excep
         ([True, False], {}, ["True is a bool"]),
         ("ab", {}, ["'ab'", "list of labels"]),
         (2.0, {}, ["2.0"]),
-        (3, {"learner": None}, ["learner is None", "a name"]),
+        (3, {"learner": None}, ["learner is None", "a spec"]),
         (3, {"seed": -1}, ["seed is -1"]),
         (3, {"seed": "seven"}, ["seed is 'seven'"]),
         (3, {"learner": "robst"}, ["'robst'", "Did you mean 'robust'?"]),
@@ -237,7 +237,7 @@ def test_damaged_and_foreign_snapshots_are_refused() -> None:
             Bandit.from_bytes(blob[:cut])
     with pytest.raises(SnapshotError, match="not a snapshot of belated"):
         Bandit.from_bytes(b"PK\x03\x04 something else entirely")
-    with pytest.raises(SnapshotError, match="version 9; this belated reads version 3"):
+    with pytest.raises(SnapshotError, match="version 9; this belated reads versions 3 and 4"):
         Bandit.from_bytes(MAGIC + b"\x09\x00" + blob[10:])
     with pytest.raises(SnapshotError, match="bytes, not str"):
         Bandit.from_bytes("text")  # type: ignore[arg-type]

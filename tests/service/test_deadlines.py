@@ -89,7 +89,7 @@ def test_a_default_loss_is_taken_once_in_the_order_of_the_decisions_and_what_com
         assert (before.outcomes.used, before.outcomes.skipped, before.outcomes.defaults) == (1, 0, 5)
         assert observe(client, witness, "visit-4", 0.25) == "skipped"
         assert observe(client, witness, "visit-4", 0.25) == "repeated"
-        with pytest.raises(ServiceError, match=r"has the outcome 0\.25") as refused:
+        with pytest.raises(ServiceError, match=r"has the loss 0\.25") as refused:
             client.observe("deadline", "visit-4", loss=0.75)
         assert refused.value.code == "conflict"
         after = client.experiment("deadline")

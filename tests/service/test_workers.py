@@ -112,7 +112,7 @@ class Couple:
                 witness.reported(loss, answer)
             else:
                 assert answer["code"] == "conflict"
-                assert f"has the outcome {taken[0]}" in answer["message"]
+                assert f"has the loss {taken[0]}" in answer["message"]
                 witness.reported(loss, {"decision": id, "receipt": "conflict"})
         self.met["conflict"] += 1
 

@@ -60,10 +60,10 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 
 
 def test_a_worker_dies_and_the_numbers_are_the_same(cluster: Cluster, tmp_path: Path) -> None:
-    """`belated worker` and plain `dask worker` both join; the first is killed with -9 when results begin to come."""
+    """`belated cluster-worker` and `dask worker` both join; the first is killed with -9 when results begin to come."""
     alone, together = tmp_path / "alone", tmp_path / "together"
-    assert main([*LEAGUE, "--workers", "1", "--out", str(alone)]) == 0
-    first = cluster.start("belated", "worker", cluster.address, "--threads", "1")
+    assert main([*LEAGUE, "--threads", "1", "--out", str(alone)]) == 0
+    first = cluster.start("belated", "cluster-worker", cluster.address, "--threads", "1")
     cluster.start("dask", "worker", cluster.address, "--nthreads", "1", "--no-dashboard")
     run = cluster.start("belated", *LEAGUE, "--cluster", cluster.address, "--out", str(together))
     cluster.wait_for(lambda: len(list((together / "cells").glob("*.npz"))) >= 2)

@@ -193,7 +193,7 @@ class BrokenDelays(delays.Delays):
         ({"rounds": 1.5}, ["rounds is 1.5", "whole number"]),
         ({"replications": -1}, ["replications is -1"]),
         ({"seed": -1}, ["seed is -1", "at least 0"]),
-        ({"workers": 0}, ["workers is 0"]),
+        ({"threads": 0}, ["threads is 0"]),
         ({"checkpoints": 1}, ["checkpoints is 1", "at least 2"]),
         ({"checkpoints": [0, 5]}, ["checkpoints is [0, 5]", "1 to 3000"]),
         ({"checkpoints": [4000]}, ["[4000]"]),
@@ -236,22 +236,23 @@ def test_unknown_learner_of_a_result() -> None:
         small().final("robus")
 
 
-def test_an_interrupt_ends_cleanly_and_soon() -> None:
+def test_an_interrupt_ends_cleanly_and_soon(tmp_path: Path) -> None:
+    """Whoever starts the tests may ignore SIGINT, as nohup and shells in the background do, so it is set here."""
     program = (
-        "from belated.cli import main; import sys; print('begun', flush=True);"
+        "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler);"
+        "from belated.cli.main import main; from belated.simulation.replication import compiled_play;"
+        "compiled_play(); print('begun', flush=True);"
         "sys.exit(main(['compare', '--rounds', '1e9', '--replications', '4', '--out', sys.argv[1]]))"
     )
-    folder = os.fspath(Path(os.environ.get("TMPDIR", "/tmp")))
-    process = subprocess.Popen(
-        [sys.executable, "-c", program, folder], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "begun\n"
-    time.sleep(4.0)
-    assert process.poll() is None
-    process.send_signal(signal.SIGINT)
-    begun = time.monotonic()
-    _, errors = process.communicate(timeout=60)
+    command = [sys.executable, "-c", program, os.fspath(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begun\n"
+        time.sleep(2.0)
+        assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        begun = time.monotonic()
+        _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
     assert errors == "belated: stopped\n"
     assert time.monotonic() - begun < 20

@@ -96,7 +96,7 @@ class Model:
 
     def __init__(self, settings: ExperimentSettings) -> None:
         self.settings = settings
-        self.bandit = Bandit(settings.arms, settings.learner, seed=settings.seed, **settings.parameters)
+        self.bandit = Bandit(len(settings.arms), settings.learner, seed=settings.seed, **settings.parameters)
         self.status = Status.ACTIVE
         self.made: dict[str, Made] = {}
         self.events: list[Event] = []
@@ -144,9 +144,9 @@ class Model:
                 assert told.id not in self.made
                 id = told.id
             if id not in self.made:
-                number, label, propensity = self.bandit.decide(draw=draw(self.settings.seed, self.bandit.rounds + 1))
-                arm = self.settings.arms.index(label)
-                self.made[id] = Made(DecisionResponse(id, number, label, propensity), arm, now)
+                number, arm, propensity = self.bandit.decide(draw=draw(self.settings.seed, self.bandit.rounds + 1))
+                assert isinstance(arm, int)
+                self.made[id] = Made(DecisionResponse(id, number, self.settings.arms[arm], propensity), arm, now)
                 self._add(Kind.DECISION, now, number, id, arm, propensity)
             assert told == self.made[id].answer
 

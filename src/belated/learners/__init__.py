@@ -81,7 +81,7 @@ def tune(learner: "str | Learner | TunedLearner", **values: Value) -> TunedLearn
 
     It is given by a spec such as `robust:delay_constant=1`, by `module:NAME` for one of your own, or as an object.
     """
-    if isinstance(learner, str) and specs.is_reference(learner):
+    if isinstance(learner, str) and specs.is_reference(learner, catalogue):
         learner = _loaded(learner)
     if isinstance(learner, TunedLearner):
         if not values:

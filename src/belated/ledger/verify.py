@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from belated.errors import BelatedError
+from belated.errors import AlreadyObserved, UnknownDecision
 from belated.ledger.base import Ledger, LedgerError
 from belated.ledger.events import Event, ExperimentRecord, Kind, Status
 from belated.ledger.state import STATUS_AFTER, ExperimentState
@@ -36,7 +36,7 @@ def verify(ledger: Ledger, record: ExperimentRecord, live: tuple[int, str] | Non
                 replay.take(event)
     except LedgerError as error:
         replay.faults.append(str(error))
-    except BelatedError as error:
+    except (UnknownDecision, AlreadyObserved) as error:
         replay.faults.append(f"event {replay.state.position + 1}: {error}")
     except (LookupError, ValueError, TypeError) as error:
         replay.faults.append(f"event {replay.state.position + 1} makes no sense: {error}")
