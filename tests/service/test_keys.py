@@ -196,11 +196,11 @@ def test_keys_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> 
         return [key]
 
     async def check(given: str) -> str | None:
-        doorman = Authenticator(read)
-        await doorman.refresh()
+        auth = Authenticator(read)
+        await auth.refresh()
         compared.clear()
         try:
-            await doorman.check(f"Bearer {given}".encode(), "decide")
+            await auth.check(f"Bearer {given}".encode(), "decide")
         except ApiError as refusal:
             return refusal.problem.code
         return None
@@ -209,7 +209,7 @@ def test_keys_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> 
     assert asyncio.run(check(secret)) is None
     assert compared == [(digest_of(secret.encode()), key.digest)]
     assert asyncio.run(check(STRANGER)) == "wrong_key"
-    assert [len(one) == len(other) == 32 for one, other in compared] == [True]
+    assert [len(one) == len(other) == 32 for one, other in compared] == [True, True]  # looked up again: it might be new
 
 
 def test_a_key_whose_id_is_that_of_another_does_not_open(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,9 +221,9 @@ def test_a_key_whose_id_is_that_of_another_does_not_open(monkeypatch: pytest.Mon
         return [key]
 
     async def check() -> None:
-        doorman = Authenticator(read)
-        await doorman.refresh()
-        await doorman.check(f"Bearer {STRANGER}".encode(), "read")
+        auth = Authenticator(read)
+        await auth.refresh()
+        await auth.check(f"Bearer {STRANGER}".encode(), "read")
 
     with pytest.raises(ApiError, match="not known"):
         asyncio.run(check())
@@ -241,10 +241,38 @@ def test_where_keys_cannot_be_read_the_last_ones_stay() -> None:
         return found
 
     async def check() -> None:
-        doorman = Authenticator(read)
+        auth = Authenticator(read)
         for _ in range(3):
-            await doorman.refresh()
-            await doorman.check(f"Bearer {secret}".encode(), "read")
+            await auth.refresh()
+            await auth.check(f"Bearer {secret}".encode(), "read")
 
     asyncio.run(check())
     assert next(readings, None) is None
+
+
+def test_a_key_made_while_keys_are_read_is_known_at_its_first_use() -> None:
+    """And a hundred strangers at once are answered by one reading more, not by a hundred."""
+    secret, key = new_key("new", "read")
+    kept: list[ApiKey] = []
+    readings = 0
+
+    async def read() -> list[ApiKey]:
+        nonlocal readings
+        readings += 1
+        return list(kept)
+
+    async def refused(auth: Authenticator) -> str:
+        with pytest.raises(ApiError) as caught:
+            await auth.check(f"Bearer {STRANGER}".encode(), "read")
+        return caught.value.problem.code
+
+    async def check() -> None:
+        auth = Authenticator(read)
+        await auth.refresh()
+        kept.append(key)  # a moment after the last reading
+        await auth.check(f"Bearer {secret}".encode(), "read")
+        assert readings == 2
+        assert set(await asyncio.gather(*(refused(auth) for _ in range(100)))) == {"wrong_key"}
+        assert readings <= 4
+
+    asyncio.run(check())

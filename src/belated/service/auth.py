@@ -24,17 +24,29 @@ class Authenticator:
         self._read = read
         self._keys: dict[str, tuple[bytes, str]] = {}
         self._read_at = 0.0
+        """When the last reading began: keys made before that are known."""
         self._reading = asyncio.Lock()
 
     async def refresh(self) -> None:
         """Read the keys anew; where the ledger cannot be read, the last ones stay."""
         async with self._reading:
-            try:
-                keys = await self._read()
-            except LedgerUnavailable:
-                return
-            self._keys = {key.id: (key.digest, key.role) for key in keys if key.revoked is None}
-            self._read_at = time.monotonic()
+            await self._refresh()
+
+    async def _refresh(self) -> None:
+        begun = time.monotonic()
+        try:
+            keys = await self._read()
+        except LedgerUnavailable:
+            return
+        self._keys = {key.id: (key.digest, key.role) for key in keys if key.revoked is None}
+        self._read_at = begun
+
+    async def _refresh_since(self, asked: float) -> None:
+        """Read the keys unless a reading has begun since, at most once in _LOOK_AGAIN seconds for all who ask."""
+        async with self._reading:
+            if self._read_at < asked:
+                await asyncio.sleep(max(0.0, self._read_at + _LOOK_AGAIN - time.monotonic()))
+                await self._refresh()
 
     async def check(self, header: bytes | None, role: str) -> None:
         """Let a request with this Authorization header in, or refuse it."""
@@ -45,8 +57,8 @@ class Authenticator:
         if kind.lower() != b"bearer" or not secret or len(secret) > _MOST_LENGTH:
             raise ApiError("no_key", "the Authorization header is not of the form: Bearer KEY")
         has = self._role(secret)
-        if has is None and time.monotonic() - self._read_at > _LOOK_AGAIN:
-            await self.refresh()  # it may be new
+        if has is None:
+            await self._refresh_since(time.monotonic())  # it may be new
             has = self._role(secret)
         if has is None:
             raise ApiError("wrong_key", "this key is not known, or was revoked")
