@@ -69,7 +69,7 @@ def check_positive(name: str, value: Any) -> float:
 
 @contextmanager
 def needs_extra(what: str, extra: str) -> Iterator[None]:
-    """Transaction a failed import of an optional package into an error that says how to install it."""
+    """Turn a failed import of an optional package into an error that says how to install it."""
     try:
         yield
     except ModuleNotFoundError as error:

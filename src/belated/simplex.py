@@ -9,7 +9,7 @@ from belated.errors import InvalidValue
 
 
 def ftrl_distribution(loss_estimates: ArrayLike, tsallis_rate: float, entropy_rate: float) -> NDArray[np.float64]:
-    """The minimiser of <L, x> - 2 a sum sqrt(x_i) + b sum x_i (log x_i - 1) over the simplex.
+    """Return the minimiser of <L, x> - 2 a sum sqrt(x_i) + b sum x_i (log x_i - 1) over the simplex.
 
     Parameters
     ----------

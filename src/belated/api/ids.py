@@ -5,7 +5,7 @@ import time
 
 
 def new_id(now: int | None = None) -> str:
-    """The time in milliseconds, from microseconds since 1970 or from the clock, then 74 bits of chance."""
+    """Return a new id: the time in milliseconds (`now` is in microseconds since 1970), then 74 random bits."""
     milliseconds = (time.time_ns() // 1000 if now is None else now) // 1000
     chance = int.from_bytes(os.urandom(10), "big")
     high = chance >> 68

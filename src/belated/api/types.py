@@ -233,6 +233,6 @@ class Problem(msgspec.Struct):
 
 
 def shown(value: Any) -> str:
-    """A value as an error message names it, cut if it is long."""
+    """Return a value as an error message names it, cut if it is long."""
     text = repr(value)
     return text if len(text) <= 80 else text[:77] + "..."

@@ -77,7 +77,7 @@ class Audit:
         return next(finding for finding in self.findings if finding.name == name)
 
     def as_json(self) -> dict[str, Any]:
-        """For machines; what does not apply has no numbers, what is infinite is null."""
+        """Return the audit for programs: what does not apply has no numbers, what is infinite is null."""
         rows = []
         for each in self.findings:
             row: dict[str, Any] = {"lemma": each.name, "says": each.says, "where": each.where, "holds": each.holds}
@@ -109,7 +109,7 @@ def check(trace: Trace, delay_constant: float | None = None, learner: str = "a t
 
 
 def _limits(waiting: Waiting) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The oldest round that counts in each, and in it or any later one."""
+    """Return the oldest round that counts in each, and in it or any later one."""
     oldest = oldest_valid(waiting)
     return oldest, np.minimum.accumulate(oldest[::-1])[::-1] if oldest.size else oldest
 
@@ -146,7 +146,7 @@ def _share(found: Measured) -> float:
 
 
 def pieces(rounds: int) -> NDArray[np.int64]:
-    """Where the pieces of a run begin whose largest shares are kept: at most POINTS, longer and longer."""
+    """Return where the pieces of a run begin whose largest shares are kept: at most POINTS, longer and longer."""
     return np.unique(np.geomspace(1, max(rounds, 1), min(POINTS, max(rounds, 1))).astype(np.int64)) - 1
 
 
@@ -262,7 +262,7 @@ def _compared(name: str, says: str, where: str, measured: Floats, bound: Floats,
 
 
 def _adversarial_bound(played: Sequence[_Played]) -> Finding:
-    """The theorem's adversarial part, with the proof's constants and for any c."""
+    """Compare regret with the theorem's adversarial bound, with the proof's constants and for any c."""
     applies = played[0].run.delay_constant is not None
     allowed = [
         bounds.robust_bound(each.run.arms, each.run.waiting, each.run.delay_constant or math.nan) for each in played
@@ -278,7 +278,7 @@ def _adversarial_bound(played: Sequence[_Played]) -> Finding:
 
 
 def _drifted_regret(played: Sequence[_Played]) -> Finding:
-    """Lemma "drift of the drifted regret", stochastic losses: in expectation over arms, by Monte Carlo."""
+    """Compare the drifted regret with its lemma, for stochastic losses: in expectation over arms, by Monte Carlo."""
     applies = all(each.run.skips for each in played) and not math.isnan(played[0].pseudo_regret)
     allowed = [
         2.0 * each.run.arms * each.exploration

@@ -86,7 +86,7 @@ def follow(
 
 @kernel(inline=True)
 def _first_from(rounds: IntegerMatrix, head: int, size: int, arm: int, wanted: int) -> int:
-    """The first place, counted from the head, of a queue's entries whose round is at least the one wanted."""
+    """Return the first place, counted from the head, of a queue's entries whose round is at least the one wanted."""
     low = 0
     high = size
     while low < high:
@@ -100,7 +100,7 @@ def _first_from(rounds: IntegerMatrix, head: int, size: int, arm: int, wanted: i
 
 @kernel(inline=True)
 def _exploration(now: float, then: float) -> float:
-    """log lambda_{s,t} for D_t = now and D_s = then."""
+    """Return log lambda_{s,t} for D_t = now and D_s = then."""
     return -now / (now - then) if now > then else -math.inf
 
 
@@ -136,7 +136,7 @@ class Drift:
         self.queues = _queues(n_arms, 64)
 
     def add(self, p: Floats, cumulative: Integers, oldest: Integers, needed: Integers) -> Floats:
-        """The drift of each of the next rounds: at least 1, as x_t / x_t is.
+        """Return the drift of each of the next rounds: at least 1, as x_t / x_t is.
 
         p: their distributions; cumulative: their D_t; oldest: the oldest round that counts in each; needed: the oldest
         that counts in it or in any later one, so that what is older can be forgotten.

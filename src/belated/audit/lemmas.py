@@ -103,7 +103,8 @@ def growth(run: Run) -> Measured:
 
 @kernel
 def _overdue(ended: Integers, skipped: Integers, patience: Vector, due: Integers) -> None:
-    """How many decisions have waited for patience_t rounds when round t closes, those that are skipped then included.
+    """Return how many decisions have waited for patience_t rounds when round t closes, those that are skipped then
+    included.
 
     Decisions before `first` have ended for good.
     """
@@ -137,7 +138,9 @@ def count_within_patience(run: Run) -> Measured:
 
 
 def oldest_valid(waiting: Waiting) -> NDArray[np.int64]:
-    """The oldest s with t - s <= patience_t, for every t; the longest wait stands for a patience that has no end."""
+    """Return the oldest s with t - s <= patience_t, for every t; the longest wait stands for a patience that has no
+    end.
+    """
     limit = np.where(np.isfinite(waiting.patience), waiting.patience, float(waiting.waited.max(initial=0)))
     own = np.arange(1, waiting.rounds + 1)
     return np.maximum(own - np.minimum(np.floor(limit), own).astype(np.int64), 1)
@@ -170,7 +173,7 @@ def total_wait(run: Run) -> Measured:
 
 
 def summation_constant(arms: int) -> float:
-    """What the O( ) of the summation bound hides, read off its proof: 8/(K^(2/3) log^2 K) + 4/log 49 + 12/log 9.
+    """Return what the O( ) of the summation bound hides, read off its proof: 8/(K^(2/3) log^2 K) + 4/log 49 + 12/log 9.
 
     The two parts A give 2 and 6 times 1/(K^(2/3) log^2 K), the two parts B the rest. (In the first B the paper has
     1/(4 log^2 z) where log^2 sqrt(z) = log^2(z)/4 gives 4/log^2 z.)
@@ -179,7 +182,7 @@ def summation_constant(arms: int) -> float:
 
 
 def exploration_sums(waiting: Waiting) -> tuple[Floats, Floats]:
-    """lambda_{t,t+dhat_t} and lambda_{t,t+dhat_t+sigma_max^t}, cut off at the last round."""
+    """Return lambda_{t,t+dhat_t} and lambda_{t,t+dhat_t+sigma_max^t}, cut off at the last round."""
     later = np.minimum(waiting.last + waiting.most_outstanding, waiting.rounds)
     return waiting.explored, waiting.exploration(later)
 

@@ -7,7 +7,8 @@ Integers = NDArray[np.int64]
 
 
 def rearrange(arrivals: Integers) -> Integers:
-    """The round pi(s) to which each arrival is moved: the first free one from its own on, the earlier served first.
+    """Return the round pi(s) to which each arrival is moved: the first free one from its own on, the earlier served
+    first.
 
     `arrivals` holds the round in which the outcome of each decision arrives (a skip is an arrival without a loss);
     those of one round are served in the order in which they stand. Rounds that are taken follow each other without a

@@ -50,7 +50,7 @@ _SINGLE = "a single best arm"
 
 
 def facts(instance: Instance) -> tuple[Fact, ...]:
-    """What the bounds are made of; what needs delays is left out where only counts are known."""
+    """Return what the bounds are made of; what needs delays is left out where only counts are known."""
     log_arms = math.log(instance.arms)
     found = [
         Fact("K", "arms", instance.arms),
@@ -81,7 +81,7 @@ def facts(instance: Instance) -> tuple[Fact, ...]:
 
 
 def table(instance: Instance) -> tuple[Bound, ...]:
-    """Every bound of the paper's table, of its successor, and the lower bounds.
+    """Return every bound of the paper's table, of its successor, and the lower bounds.
 
     The stochastic bound of `robust` is proved for c = 49 alone, its adversarial bound for every c (`robust_bound`).
     """
@@ -194,7 +194,7 @@ def table(instance: Instance) -> tuple[Bound, ...]:
 
 
 def _delay_terms(instance: Instance) -> tuple[float, ...]:
-    """Phi, d, and of robust sigma, S* and its proved bound; nan where only counts are known."""
+    """Return Phi, d, and of robust sigma, S* and its proved bound; nan where only counts are known."""
     if instance.delays is None:
         return (math.nan,) * 5
     waiting = instance.waiting
@@ -208,7 +208,8 @@ def _delay_terms(instance: Instance) -> tuple[float, ...]:
 
 
 def robust_bound(arms: int, waiting: Waiting, delay_constant: float) -> float:
-    """4 sqrt(KT) + (2/sqrt(c) + sqrt(c)) sqrt(D_T log K) + S* + K sum lambda_{s,s+dhat_s}, for a run of `robust`.
+    """Return 4 sqrt(KT) + (2/sqrt(c) + sqrt(c)) sqrt(D_T log K) + S* + K sum lambda_{s,s+dhat_s}, for a run of
+    `robust`.
 
     The last line but one of the paper's Appendix "Details of the adversarial analysis", where c = 49 gives 51/7.
     Nothing there needs the drift control lemma, so it is proved for every c.

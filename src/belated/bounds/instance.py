@@ -25,7 +25,7 @@ class BestSkipping(NamedTuple):
 
 
 def best_skipping(delays: Any, weight: float) -> BestSkipping:
-    """min over sets S of rounds of |S| + sqrt(weight D_rest), D_rest being the delays of all rounds outside S.
+    """Return min over sets S of rounds of |S| + sqrt(weight D_rest), D_rest being the delays of all rounds outside S.
 
     Exactly, by one sort: of all sets of r rounds, that of the r longest delays is best. With weight = log K it is the
     price of delay in the bounds of Zimmert & Seldin (2020) and of the paper.
@@ -50,14 +50,14 @@ def best_skipping(delays: Any, weight: float) -> BestSkipping:
 
 
 def _rest(ascending: Floats) -> Floats:
-    """The sum of all but the r longest, for r = 0, 1, ..."""
+    """Return the sum of all but the r longest, for r = 0, 1, ..."""
     sums = np.zeros(ascending.size + 1)
     np.cumsum(ascending, out=sums[1:])
     return sums[::-1]
 
 
 def _least(rest: Floats, weight: float) -> tuple[float, int]:
-    """min over r of r + sqrt(weight rest_r), and its r."""
+    """Return min over r of r + sqrt(weight rest_r), and its r."""
     totals = np.sqrt(rest)
     totals *= math.sqrt(weight)
     totals += np.arange(rest.size, dtype=np.float64)
@@ -66,13 +66,17 @@ def _least(rest: Floats, weight: float) -> tuple[float, int]:
 
 
 def scale(arms: int, delays: Any) -> float:
-    """sqrt(KT) + min over S of (|S| + sqrt(D_rest log K)): the order that no learner can beat against all losses."""
+    """Return sqrt(KT) + min over S of (|S| + sqrt(D_rest log K)): the order that no learner can beat against all
+    losses.
+    """
     values = np.asarray(delays)
     return math.sqrt(arms * values.size) + best_skipping(values, math.log(arms)).value
 
 
 def outstanding_counts(delays: Integers) -> Integers:
-    """sigma_t of a learner that never skips: the decisions of rounds s < t with s + d_s >= t. All come by round T."""
+    """Return sigma_t of a learner that never skips: the decisions of rounds s < t with s + d_s >= t. All come by round
+    T.
+    """
     rounds = delays.size
     come = np.bincount(np.arange(1, rounds + 1) + delays, minlength=rounds + 1)[:rounds]  # by round at whose end
     return np.arange(rounds) - np.cumsum(come)
@@ -140,7 +144,7 @@ class Instance:
         return {}
 
     def price(self, weight: float) -> tuple[float, int]:
-        """min over S of |S| + sqrt(weight D_rest), and how many rounds S holds."""
+        """Return min over S of |S| + sqrt(weight D_rest), and how many rounds S holds."""
         if weight not in self._prices:
             self._prices[weight] = _least(self._rest, weight)
         return self._prices[weight]
@@ -152,7 +156,7 @@ class Instance:
 
 
 def _whole_delays(delays: Any) -> Integers:
-    """Whole numbers of rounds, cut off at the last round."""
+    """Return whole numbers of rounds, cut off at the last round."""
     given = np.asarray(delays)
     rounds = given.size
     if given.ndim != 1 or not rounds:

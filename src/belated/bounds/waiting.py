@@ -46,7 +46,7 @@ class Waiting:
 
     @classmethod
     def of(cls, trace: Trace) -> "Waiting":
-        """From a trace: outcomes end a wait when they come, skips end it before."""
+        """Return the waits of a trace: outcomes end a wait when they come, skips end it before."""
         rounds = trace.arms.size
         ended = np.minimum(trace.delays, rounds)
         ended += np.arange(1, rounds + 1)
@@ -87,7 +87,9 @@ class Waiting:
         return self.exploration(self.last)
 
     def exploration(self, until: Integers) -> Floats:
-        """lambda_{s,t} = exp(-D_t / (D_t - D_s)) of each round s until the round t given for it; 0 where D_t = D_s."""
+        """Return lambda_{s,t} = exp(-D_t / (D_t - D_s)) of each round s until the round t given for it; 0 where D_t =
+        D_s.
+        """
         now = self.cumulative[until - 1].astype(np.float64)
         grown = now - self.cumulative
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -95,7 +97,7 @@ class Waiting:
 
 
 def follow(tuned: TunedLearner, n_arms: int, delays: Any) -> Waiting:
-    """How a learner would wait for outcomes with these delays, if every loss were 0.
+    """Return how a learner would wait for outcomes with these delays, if every loss were 0.
 
     It is the learner itself that plays, so what is counted and skipped is what a run counts and skips.
     """

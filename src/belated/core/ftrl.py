@@ -63,7 +63,7 @@ MOST_ARMS = 10_000
 
 
 def size(n_arms: int) -> int:
-    """How many numbers the state has for so many arms."""
+    """Return how many numbers the state has for so many arms."""
     return SINGLES + FIELDS * LANES * -(-n_arms // LANES)
 
 
@@ -73,7 +73,7 @@ LOSSES_AT = Layout(first=SINGLES, width=LANES, step=FIELDS * LANES)
 
 @kernel(inline=True)
 def at(arm: int | np.int64) -> np.uint64:
-    """Where the fields of an arm begin in the state."""
+    """Return where the fields of an arm begin in the state."""
     return np.uint64(SINGLES + arm // LANES * (FIELDS * LANES) + arm % LANES)
 
 
@@ -162,7 +162,7 @@ def _warm(state: Vector, a: float, b: float) -> bool:
 
 @kernel
 def _log_root(a: float, b: float, z: float) -> float:
-    """s = log y with a e^s + 2 b s = z, for z >= a > 0.
+    """Return s = log y with a e^s + 2 b s = z, for z >= a > 0.
 
     In closed form a Wright omega function. The left side is increasing and convex, and each of its terms is at most
     z at the root, so Newton from the smaller of the two bounds descends to it.
@@ -248,7 +248,7 @@ def _softmax(state: Vector, b: float, p: Vector) -> None:
 
 @kernel(inline=True)
 def share(state: Vector, arm: int) -> float:
-    """The probability of an arm in the last distribution."""
+    """Return the probability of an arm in the last distribution."""
     return float(state[at(arm) + SHARES])
 
 
@@ -280,8 +280,8 @@ def settle(state: Vector, arms: int) -> None:
 
 @kernel
 def _jump(state: Vector, i: np.uint64) -> None:
-    """The loss of one arm has changed by more than the series bears: solve (*) for that arm alone, at the present mu,
-    and let mu give to the others what the arm has lost. A pass then finds all of them close.
+    """Solve (*) for one arm alone, at the present mu, where its loss has changed by more than the series bears, and let
+    mu give to the others what the arm has lost. A pass then finds all of them close.
     """
     a = state[TSALLIS_RATE]
     b = state[ENTROPY_RATE]
@@ -298,7 +298,7 @@ def _jump(state: Vector, i: np.uint64) -> None:
 
 @kernel(inline=True)
 def add_loss(state: Vector, arm: int, amount: float) -> None:
-    """L_arm += amount, and let mu follow: dmu/dL_i = x_i w_i / sum x w, so that the next pass starts close."""
+    """Add to L_arm and let mu follow: dmu/dL_i = x_i w_i / sum x w, so that the next pass starts close."""
     i = at(arm)
     amount = max(min(amount, MOST - state[i + LOSSES]), -MOST - state[i + LOSSES])
     state[i + LOSSES] += amount

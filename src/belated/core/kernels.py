@@ -142,7 +142,7 @@ _uncompiled: list[Any] = [None]
 
 
 def address(function: Any, signature: Any) -> int:
-    """The machine address of a kernel compiled for a signature. Never 0."""
+    """Return the machine address of a kernel compiled for a signature. Never 0."""
     if not COMPILED:
         _uncompiled.append(function)
         return len(_uncompiled) - 1
@@ -151,7 +151,8 @@ def address(function: Any, signature: Any) -> int:
 
 
 def entry(function: F, signature: Any) -> F:
-    """A kernel as Python calls it fastest: past numba's dispatcher, which would look at each argument's type first.
+    """Return a kernel as Python calls it fastest: past numba's dispatcher, which would look at each argument's type
+    first.
 
     The caller answers for the types: arrays exactly as in the signature, Python numbers elsewhere.
     """
@@ -168,7 +169,7 @@ def _compiled(function: Any, signature: Any) -> Any:
 
 
 def _typed_call(signature: Any, given: tuple[Any, ...]) -> Any:
-    """What an intrinsic answers: the type of call(address, *arguments) and the code for it.
+    """Return what an intrinsic answers: the type of call(address, *arguments) and the code for it.
 
     The arguments stand one by one in the intrinsics below, because that is how numba tells an intrinsic their types.
     """

@@ -26,13 +26,13 @@ LINK = 0  # the first number of a page: the next one in whatever list it is in, 
 
 @kernel(inline=True)
 def begin(state: Vector, head: int, page: int) -> int:
-    """Where a page begins in the state."""
+    """Return where a page begins in the state."""
     return int(state[head + FIRST]) + page * int(state[head + SIZE])
 
 
 @kernel(inline=True)
 def take(state: Vector, head: int) -> int:
-    """The page given back last, or a new one, all zeros."""
+    """Take a page, the one given back last or a new one, all zeros; return its number."""
     state[head + USED] += 1.0
     page = int(state[head + FREE]) - 1
     if page >= 0:

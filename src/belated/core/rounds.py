@@ -315,7 +315,7 @@ def close_round(run: Run) -> int:
 def next_decision(
     run: Run, draw: float, slot: int, loss: float, made: int, with_propensity: float
 ) -> tuple[int, int, int, float]:
-    """Live: let the outcome of a slot arrive (unless it is NONE), close the round, open the next.
+    """Let the outcome of a slot arrive (unless it is NONE), close the round, open the next: a live decision.
 
     Return (round forgotten or 0, slot, arm, propensity). Nothing is done, and the slot is NONE, where memory or the
     learner's state must grow first. A decision that was made before is remembered as it was: its arm (NONE: draw one)

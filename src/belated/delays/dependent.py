@@ -11,7 +11,7 @@ from belated.errors import InvalidValue
 
 
 def _lightest(laws: Sequence[Delays]) -> float | None:
-    """The tail index that holds for all of them."""
+    """Return the tail index that holds for all of them."""
     indices = [law.tail_index for law in laws]
     return None if any(index is None for index in indices) else min(index for index in indices if index is not None)
 

@@ -28,7 +28,7 @@ class Delays(Registry, ABC):
 
     @classmethod
     def find(cls, wanted: Any) -> "Delays":
-        """As in every family; and a whole number is that constant delay."""
+        """Return the law for a spec, as every registry does; a whole number is that constant delay."""
         if is_whole(wanted):
             wanted = {"name": "constant", "delay": int(wanted)}
         return super().find(wanted)
@@ -42,8 +42,8 @@ class Delays(Registry, ABC):
 
     @abstractmethod
     def fill(self, rng: np.random.Generator, rounds: Integers) -> Integers:
-        """The delay of each round: shape (n,). By arm: (n, arms), arms beyond the last column as the last. By loss:
-        (n, 2), for losses below 1/2 and for the others.
+        """Return the delay of each round: shape (n,). By arm: (n, arms), arms beyond the last column as the last. By
+        loss: (n, 2), for losses below 1/2 and for the others.
         """
 
 

@@ -63,8 +63,8 @@ class Empirical(Delays):
 
 
 def read_delays(file: str | Path) -> list[int]:
-    """The delays of a file: one a line, in rounds; `never` or an empty line is an outcome that did not come; lines that
-    begin with # are left out.
+    """Return the delays of a file: one a line, in rounds; `never` or an empty line is an outcome that did not come;
+    lines that begin with # are left out.
     """
     try:
         lines = Path(file).read_text(encoding="utf-8").splitlines()

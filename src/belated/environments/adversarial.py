@@ -36,7 +36,7 @@ class Constrained(WithGap):
         return f"constrained adversary, {self.arms} arms, gap {self.gap:g}"
 
     def high(self, rounds: Rounds) -> NDArray[np.bool_]:
-        """Whether each round lies in a phase of high losses."""
+        """Return whether each round lies in a phase of high losses."""
         if self.growth == 1.0:
             phase = (rounds - 1) // self.first
         else:  # phase k begins after first (growth^k - 1) / (growth - 1) rounds

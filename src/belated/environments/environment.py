@@ -38,8 +38,8 @@ class Environment(Registry, ABC):
 
     @abstractmethod
     def fill(self, rng: np.random.Generator, rounds: NDArray[np.int64]) -> tuple[Floats, Floats | None]:
-        """Expected losses, (n, n_arms) or (1, n_arms) where all n rounds have the same, and losses in [0, 1], (n,
-        n_arms).
+        """Return expected losses, (n, n_arms) or (1, n_arms) where all n rounds have the same, and losses in [0, 1],
+        (n, n_arms).
 
         None for the losses means coins: 1 with the expected probability, else 0. They are flipped where they are
         played.

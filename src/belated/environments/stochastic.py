@@ -11,7 +11,7 @@ from belated.errors import InvalidValue, check_share
 
 
 def one_better(arms: int, gap: float) -> Floats:
-    """Means (1 - gap)/2 for arm 0 and (1 + gap)/2 for the others: shape (1, arms)."""
+    """Return means (1 - gap)/2 for arm 0 and (1 + gap)/2 for the others: shape (1, arms)."""
     means = np.full((1, arms), (1.0 + gap) / 2.0)
     means[0, 0] = (1.0 - gap) / 2.0
     return means

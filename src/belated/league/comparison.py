@@ -49,7 +49,7 @@ class ComparisonPlan:
 
     @classmethod
     def from_settings(cls, settings: dict[str, Any]) -> "ComparisonPlan":
-        """A plan from names and values; those that are missing are the default's."""
+        """Return a plan from names and values; those that are missing are the default's."""
         allowed = [each.name for each in fields(cls)]
         for name in settings:
             if name not in allowed:
@@ -58,7 +58,7 @@ class ComparisonPlan:
 
 
 def read_settings(path: Path) -> dict[str, Any]:
-    """The settings in a TOML file."""
+    """Return the settings in a TOML file."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -97,7 +97,7 @@ def compare(plan: ComparisonPlan, *, threads: int | None = None) -> Comparison:
 
 
 def curve_rows(comparison: Comparison) -> Iterator[tuple[Any, ...]]:
-    """Every curve, point by point: the header first."""
+    """Yield every curve, point by point: the header first."""
     yield ("environment", "delays", "learner", "told", "round", "mean_regret", "low", "high", "uniform_regret")
     for cell in comparison.cells:
         scale = cell.uniform_regret.mean(axis=0)
@@ -118,7 +118,7 @@ def curve_rows(comparison: Comparison) -> Iterator[tuple[Any, ...]]:
 
 
 def final_rows(comparison: Comparison) -> Iterator[tuple[Any, ...]]:
-    """Every replication's regret at the last round: the header first."""
+    """Yield every replication's regret at the last round: the header first."""
     yield ("environment", "delays", "learner", "told", "replication", "regret", "skipped", "most_outstanding", "drift")
     for cell in comparison.cells:
         for i, learner in enumerate(cell.learners):

@@ -93,7 +93,7 @@ def _cost(job: Job) -> int:
 
 
 def final_rows(league: League) -> Iterator[tuple[Any, ...]]:
-    """Every replication's regret at the last round: the header first."""
+    """Yield every replication's regret at the last round: the header first."""
     yield (
         "cell",
         "learner",
@@ -125,7 +125,7 @@ def final_rows(league: League) -> Iterator[tuple[Any, ...]]:
 
 
 def curve_rows(league: League) -> Iterator[tuple[Any, ...]]:
-    """Every mean curve, point by point: the header first."""
+    """Yield every mean curve, point by point: the header first."""
     yield ("cell", "learner", "told", "round", "mean_regret", "low", "high")
     for cell in league.cells:
         result = league.results[cell.id]

@@ -52,13 +52,15 @@ def floors(league: League) -> Floats:
 
 
 def ratios(league: League) -> Floats:
-    """(learners, cells): regret over that of the best uninformed learner, both at least the floor; nan: no play."""
+    """Return regret over that of the best uninformed learner, both at least the floor: (learners, cells), nan for no
+    play.
+    """
     finals = league.finals()
     return _ratios(league, finals, _best(league, finals))
 
 
 def _best(league: League, finals: Floats) -> NDArray[np.int64]:
-    """The best uninformed learner of each cell; of all learners where everybody is informed."""
+    """Return the best uninformed learner of each cell; of all learners where everybody is informed."""
     uninformed = np.array([not tuned.informed for tuned in league.plan.learners])
     means = np.where(np.isnan(finals), np.inf, finals).mean(axis=-1)
     if uninformed.any():
@@ -72,7 +74,7 @@ def _ratios(league: League, finals: Floats, best: NDArray[np.int64]) -> Floats:
 
 
 def rank(league: League, seed: int = 0) -> list[Standing]:
-    """All learners, the best geometric mean first."""
+    """Return all learners, the best geometric mean first."""
     finals = league.finals()
     best = _best(league, finals)
     table = _ratios(league, finals, best)
@@ -110,10 +112,10 @@ def rank(league: League, seed: int = 0) -> list[Standing]:
 
 
 def _geometric(table: Floats) -> Floats:
-    """The geometric mean of each row, over the cells in which the learner plays."""
+    """Return the geometric mean of each row, over the cells in which the learner plays."""
     return np.asarray(np.exp(np.nanmean(np.log(table), axis=1)))
 
 
 def _ranks(values: Floats) -> NDArray[np.int64]:
-    """1 for the smallest; equal values share the better rank."""
+    """Return ranks: 1 for the smallest; equal values share the better rank."""
     return np.array([1 + np.count_nonzero(values < value - 1e-12) for value in values])

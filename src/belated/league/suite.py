@@ -44,7 +44,7 @@ class Cell:
         return bounds.scale(self.environment.n_arms, self.instance().delays)
 
     def instance(self, delay_constant: float = 49.0) -> bounds.Instance:
-        """What bounds see of it, for one draw of the delays; the longest of a round where they depend on more.
+        """Return what bounds see of it, for one draw of the delays; the longest of a round where they depend on more.
 
         Gaps are known where losses are stochastic.
         """
@@ -67,7 +67,7 @@ class Cell:
         return float(totals.mean() - totals.min())
 
     def at(self, rounds: int) -> "Cell":
-        """The same problem, shorter or longer."""
+        """Return the same problem, shorter or longer."""
         return replace(self, rounds=rounds)
 
 
@@ -152,7 +152,7 @@ SUITES = {"full": suite, "quick": quick}
 
 
 def find(ids: Iterable[str]) -> tuple[Cell, ...]:
-    """The cells with these ids; `blocks-k2/*` is all whose ids begin so."""
+    """Return the cells with these ids; `blocks-k2/*` is all whose ids begin so."""
     found: dict[str, Cell] = {}
     for wanted in ids:
         matching = {name: cell for name, cell in suite.items() if wanted.endswith("*") and name.startswith(wanted[:-1])}

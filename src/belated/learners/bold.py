@@ -47,7 +47,7 @@ def learn(state: Vector, params: Vector, arm: int, loss: float, propensity: floa
 
 
 def size(n_arms: int) -> int:
-    """How many numbers the state has, without its copies."""
+    """Return how many numbers the state has, without its copies."""
     return LOSSES + n_arms
 
 

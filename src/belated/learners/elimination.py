@@ -26,7 +26,7 @@ ELIMINATED = mean_steps.ARM_OWN  # 1 where it is
 
 @kernel(inline=True)
 def _radius(state: Vector, params: Vector, arm: int) -> float:
-    """Endless for an arm without any outcome, about which nothing is known."""
+    """Return the radius of an arm's interval; inf for an arm without any outcome, about which nothing is known."""
     observed = state[mean_steps.at(arm) + mean_steps.OBSERVED]
     return math.sqrt(params[C] * math.log(params[T]) / observed) if observed > 0.0 else math.inf
 

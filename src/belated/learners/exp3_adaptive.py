@@ -21,7 +21,7 @@ DELAY_CONSTANT = 1
 
 @kernel(inline=True)
 def adaptive_rate(state: Vector, arms_constant: float, delay_constant: float, arms: int) -> float:
-    """sqrt(log K / (a K t + b D_t))."""
+    """Return sqrt(log K / (a K t + b D_t))."""
     price = arms_constant * arms * state[ftrl_steps.ROUND] + delay_constant * state[ftrl_steps.CUMULATIVE_OUTSTANDING]
     return math.sqrt(math.log(arms) / price)
 

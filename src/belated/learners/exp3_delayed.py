@@ -42,7 +42,7 @@ NEVER_USED = -1.0  # as a mark; else the epoch
 
 @kernel
 def _begin(state: Vector, arms: int) -> None:
-    """The next epoch, without a round yet."""
+    """Begin the next epoch, without a round yet."""
     state[EPOCH] += 1.0
     state[ROUNDS] = 0.0
     state[LONG] = 0.0

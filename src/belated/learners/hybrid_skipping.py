@@ -28,7 +28,7 @@ def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
 
 @kernel
 def patience(state: Vector, params: Vector) -> float:
-    """The least whole number of rounds above b_t, as the rule is strict."""
+    """Return the least whole number of rounds above b_t, as the rule is strict."""
     return math.floor(state[ftrl.ENTROPY_RATE]) + 1.0
 
 

@@ -19,7 +19,7 @@ C = 0
 
 @kernel(inline=True)
 def divergence(m: float, q: float) -> float:
-    """kl(m, q) between Bernoulli distributions, q inside (0, 1)."""
+    """Return kl(m, q) between Bernoulli distributions, q inside (0, 1)."""
     first = m * math.log(m / q) if m > 0.0 else 0.0
     second = (1.0 - m) * math.log((1.0 - m) / (1.0 - q)) if m < 1.0 else 0.0
     return first + second
@@ -27,7 +27,7 @@ def divergence(m: float, q: float) -> float:
 
 @kernel
 def upper(m: float, level: float) -> float:
-    """The largest q in [m, 1] with kl(m, q) <= level."""
+    """Return the largest q in [m, 1] with kl(m, q) <= level."""
     if m >= 1.0:
         return 1.0
     if level <= 0.0:

@@ -16,5 +16,5 @@ TAIL_INDEX = Parameter("tail_index", KNOWN, 0.0, float("inf"), "alpha, where P(d
 
 
 def optional(parameter: Parameter, otherwise: str) -> Parameter:
-    """The same, for a learner that can do without it."""
+    """Return the same parameter for a learner that can do without it."""
     return replace(parameter, default=UNKNOWN, summary=f"{parameter.summary}; unknown: {otherwise}")

@@ -87,7 +87,7 @@ class Parameter:
         return number
 
     def shown(self, value: Value) -> str:
-        """A value as people write it."""
+        """Return a value as people write it."""
         if isinstance(value, str):
             return value
         return "unknown" if math.isnan(value) else str(int(value) if value.is_integer() else value)
@@ -155,7 +155,7 @@ class Learner:
         return state
 
     def with_more_pages(self, state: NDArray[np.float64]) -> NDArray[np.float64]:
-        """A state with room for twice as many pages."""
+        """Return a state with room for twice as many pages."""
         if not self.pages:
             raise ValueError(f"{self.name} has no pages")
         first, size = (int(state[self.pages.at + place]) for place in (pages.FIRST, pages.SIZE))
@@ -163,13 +163,13 @@ class Learner:
         return np.concatenate([state, np.zeros(size * max(have, 4))])
 
     def page_count(self, state: NDArray[np.float64]) -> int:
-        """How many pages a state has room for."""
+        """Return how many pages a state has room for."""
         if not self.pages:
             return 0
         return (state.size - int(state[self.pages.at + pages.FIRST])) // int(state[self.pages.at + pages.SIZE])
 
     def fits(self, state: NDArray[np.float64], n_arms: int) -> bool:
-        """Whether a state has as many numbers as one of this learner."""
+        """Return whether a state has as many numbers as one of this learner."""
         more = state.size - self.size(n_arms)
         return more == 0 or (self.pages is not None and more > 0 and more % self.pages.size(n_arms) == 0)
 
@@ -183,7 +183,7 @@ class Learner:
         clock["keeps_skipped"] = self.keeps_skipped
 
     def with_parameters(self, **values: Value) -> "TunedLearner":
-        """This learner with some parameters set; the others keep their defaults."""
+        """Return this learner with some parameters set; the others keep their defaults."""
         table = {parameter.name: parameter for parameter in self.parameters}
         for name in values:
             if name not in table:
@@ -256,7 +256,7 @@ class TunedLearner:
         return {name: value for name, value in values.items() if isinstance(value, float)}
 
     def params_given(self, truth: Mapping[str, float]) -> NDArray[np.float64]:
-        """The values of all parameters, as the compiled functions take them; what must be known, from the truth."""
+        """Return the values of all parameters, as compiled functions take them; what must be known, from the truth."""
         numbers = []
         for parameter in self.learner.parameters:
             value = self.value(parameter)

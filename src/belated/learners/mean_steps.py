@@ -23,7 +23,7 @@ FIELDS = 5
 
 
 def size(n_arms: int) -> int:
-    """How many numbers the state has."""
+    """Return how many numbers the state has."""
     return SINGLES + FIELDS * n_arms
 
 
@@ -32,19 +32,20 @@ LOSSES_AT = Layout(first=SINGLES, step=FIELDS)
 
 @kernel(inline=True)
 def at(arm: int) -> np.uint64:
-    """Where the fields of an arm begin in the state."""
+    """Return where the fields of an arm begin in the state."""
     return np.uint64(SINGLES + FIELDS * arm)
 
 
 @kernel(inline=True)
 def mean(state: Vector, arm: int) -> float:
-    """The mean observed loss of an arm; 0 where there is none."""
+    """Return the mean observed loss of an arm; 0 where there is none."""
     return float(state[at(arm) + LOSSES] / max(state[at(arm) + OBSERVED], 1.0))
 
 
 @kernel(inline=True)
 def unobserved(state: Vector, arms: int) -> int:
-    """The arm without any outcome that was decided for least often, or -1: the first such arm, where several are.
+    """Return the arm without any outcome that was decided for least often, or -1: the first such arm, where several
+    are.
 
     Always taking the first unobserved arm would play it until its first outcome arrives.
     """
@@ -85,7 +86,7 @@ def play_best(state: Vector, moving: bool, exploration: float, p: Vector) -> Non
 
 @kernel(inline=True)
 def most_promising(state: Vector, factor: float, arms: int) -> int:
-    """The arm with the largest mean reward + sqrt(factor / n_i), each being observed: the index of UCB1."""
+    """Return the arm with the largest mean reward + sqrt(factor / n_i), each being observed: the index of UCB1."""
     chosen = 0
     least = math.inf
     for i in range(arms):
@@ -99,6 +100,6 @@ def most_promising(state: Vector, factor: float, arms: int) -> int:
 
 @kernel
 def learn(state: Vector, params: Vector, arm: int, loss: float, propensity: float, mark: float) -> None:
-    """One more outcome of an arm."""
+    """Count one more outcome of an arm."""
     state[at(arm) + LOSSES] += loss
     state[at(arm) + OBSERVED] += 1.0

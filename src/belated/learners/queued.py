@@ -31,7 +31,7 @@ EXPLORATION = 0
 
 @kernel(inline=True)
 def _wanted(state: Vector, exploration: float, arms: int) -> int:
-    """What UCB1 would play, from what it was fed."""
+    """Return what UCB1 would play, from what it was fed."""
     arm = mean_steps.unobserved(state, arms)
     return arm if arm >= 0 else mean_steps.most_promising(state, exploration * math.log(state[FED] + 1.0), arms)
 

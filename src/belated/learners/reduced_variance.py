@@ -28,7 +28,7 @@ def page_size(n_arms: int) -> int:
 
 @kernel(inline=True)
 def note(state: Vector, head: int, p: Vector, threshold: float, kept: float) -> float:
-    """The mark of a decision drawn from p."""
+    """Return the mark of a decision drawn from p, and note on a page which arms were below the threshold."""
     few = 0
     for i in range(p.size):
         few += p[i] < threshold
@@ -48,7 +48,7 @@ def note(state: Vector, head: int, p: Vector, threshold: float, kept: float) -> 
 
 @kernel(inline=True)
 def kept(state: Vector, head: int, mark: float) -> float:
-    """The learner's own number that was given to `note`."""
+    """Return the learner's own number that was given to `note`."""
     if mark >= 0.0:
         return mark
     return float(state[pages.begin(state, head, int(-1.0 - mark)) + KEPT])

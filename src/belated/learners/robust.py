@@ -46,7 +46,7 @@ def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
 
 @kernel(inline=True)
 def implicit_exploration(now: float, then: float, propensity: float) -> float:
-    """max(propensity, lambda_{s,t}) for D_t = now and D_s = then."""
+    """Return max(propensity, lambda_{s,t}) for D_t = now and D_s = then."""
     if now > then:
         z = now / (now - then)
         # exp(-z) < 1 / (1 + z + z^2/2 + z^3/6) needs no exponential to see that it is the smaller one, as it mostly is.

@@ -85,7 +85,7 @@ ADVERSARIAL = -1.0  # the mark of decisions after the hand-over
 
 @kernel(inline=True)
 def at(arm: int) -> int:
-    """Where the fields of an arm begin in the state."""
+    """Return where the fields of an arm begin in the state."""
     return SINGLES + FIELDS * arm
 
 
@@ -137,7 +137,7 @@ def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
 
 @kernel
 def patience(state: Vector, params: Vector) -> float:
-    """No limit, until another takes over, who does not count what was decided before."""
+    """Return inf until another learner takes over, which does not count what was decided before."""
     if state[HANDED_OVER] == 0.0:
         return math.inf
     if state[ROUND] <= state[HANDED_OVER] + 1.0:
@@ -189,7 +189,9 @@ def _looks_stochastic(state: Vector, params: Vector, arms: int) -> bool:
 
 @kernel
 def _audit(state: Vector, params: Vector, arm: int, amount: float) -> bool:
-    """A round joins the phase of an eliminated arm, with its weighted loss of that arm: whether a phase ended."""
+    """Let a round join the phase of an eliminated arm, with its weighted loss of that arm; return whether a phase
+    ended.
+    """
     here = at(arm)
     state[here + COUNT] += 1.0
     state[here + CHARGED] += amount
@@ -222,7 +224,7 @@ def _join(state: Vector, params: Vector, page: int, arm: int) -> bool:
 
 @kernel
 def _search_bank(state: Vector, params: Vector, arm: int) -> None:
-    """A phase begins: rounds in the bank that have its probability join it, until none is left."""
+    """Begin a phase: rounds in the bank that have its probability join it, until none is left."""
     page = int(state[BANK]) - 1
     while page >= 0 and state[HANDED_OVER] == 0.0:
         place = pages.begin(state, HEAD, page)
@@ -289,7 +291,7 @@ def learn(state: Vector, params: Vector, arm: int, loss: float, propensity: floa
 
 
 def size(n_arms: int) -> int:
-    """How many numbers the state has, without its pages."""
+    """Return how many numbers the state has, without its pages."""
     return SINGLES + FIELDS * n_arms + ftrl.size(n_arms)
 
 

@@ -28,7 +28,7 @@ _POSITIONS = 1 << 16  # positions of chance for each arm: more than any arm can 
 
 @kernel
 def beta(a: float, b: float, key: np.uint64, position: int) -> float:
-    """A draw from Beta(a, b) for a, b >= 1, from the chance under a key from a position on.
+    """Return a draw from Beta(a, b) for a, b >= 1, made of the random numbers under a seed from a position on.
 
     Rejection from a log-logistic envelope: algorithm BB of Cheng (1978).
     """

@@ -20,7 +20,7 @@ def learn(state: Vector, params: Vector, arm: int, loss: float, propensity: floa
 
 
 def size(n_arms: int) -> int:
-    """How many numbers the state has."""
+    """Return how many numbers the state has."""
     return n_arms
 
 

@@ -10,7 +10,9 @@ from belated.ledger.base import Ledger
 
 
 def open_ledger(store: str) -> Ledger:
-    """The ledger of a store, brought up to date: sqlite:///PATH (sqlite:////PATH from the root) or postgresql://…"""
+    """Return the ledger of a store, brought up to date: sqlite:///PATH (sqlite:////PATH from the root) or
+    postgresql://…
+    """
     kind, slashes, rest = store.partition("://")
     if kind == "sqlite" and slashes:
         path = rest.removeprefix("/")

@@ -66,7 +66,9 @@ class Transaction(ABC):
 
     @abstractmethod
     def due(self, experiment: int, after: int, before: int) -> Due:
-        """Decisions made until a time, after the event of a number, that have no outcome; some, the oldest first."""
+        """Return decisions made until a time, after the event of a number, that have no outcome; some, the oldest
+        first.
+        """
 
     @abstractmethod
     def append(self, experiment: int, events: Sequence[Event], status: Status, rounds: int) -> None:
@@ -108,31 +110,31 @@ class Ledger(ABC):
 
     @abstractmethod
     def transaction(self) -> AbstractContextManager[Transaction]:
-        """A transaction; leaving it without an error commits."""
+        """Give a transaction; leaving it without an error commits."""
 
     @abstractmethod
     def create(self, settings: ExperimentSettings, at: int, most: int) -> tuple[ExperimentRecord, bool]:
-        """A new experiment, or the one there is if it has these settings; whether it is new."""
+        """Return a new experiment, or the one there is if it has these settings, and whether it is new."""
 
     @abstractmethod
     def experiments(self) -> list[ExperimentRecord]:
-        """All of them, in the order of their creation."""
+        """Return all experiments, in the order of their creation."""
 
     @abstractmethod
     def find(self, name: str) -> ExperimentRecord | None:
-        """The experiment of this name."""
+        """Return the experiment of this name."""
 
     @abstractmethod
     def events(self, experiment: int, after: int = 0, limit: int = CHUNK) -> list[Event]:
-        """Some events numbered after a number, in order."""
+        """Return some events numbered after a number, in order."""
 
     @abstractmethod
     def snapshots(self, experiment: int) -> list[tuple[int, bytes]]:
-        """(position, state), the newest first."""
+        """Return (position, state), the newest first."""
 
     @abstractmethod
     def all_keys(self) -> list[ApiKey]:
-        """All keys, revoked ones too."""
+        """Return all keys, revoked ones too."""
 
     @abstractmethod
     def add_key(self, key: ApiKey) -> None:
@@ -151,7 +153,7 @@ class Ledger(ABC):
         """Let go of what is open."""
 
     def all_events(self, experiment: int, after: int = 0) -> Iterator[list[Event]]:
-        """All events after a number, in chunks: no transaction stays open in between."""
+        """Yield all events after a number, in chunks: no transaction stays open in between."""
         while events := self.events(experiment, after):
             yield events
             after = events[-1].number

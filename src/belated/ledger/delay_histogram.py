@@ -12,7 +12,7 @@ _BOUNDS = [int(bound * SECOND) for bound in BOUNDS]
 
 
 def bin_of(value: int) -> int:
-    """Whole numbers below 16 have a bin of their own; each doubling beyond has 8."""
+    """Return the bin of a number: whole numbers below 16 have one of their own, each doubling beyond has 8."""
     if value < 2 * _STEPS:
         return value
     shift = value.bit_length() - 1 - _BITS
@@ -20,7 +20,7 @@ def bin_of(value: int) -> int:
 
 
 def middle_of(index: int) -> float:
-    """The middle of a bin."""
+    """Return the middle of a bin."""
     if index < 2 * _STEPS:
         return float(index)
     shift = (index >> _BITS) - 1
@@ -39,7 +39,7 @@ class Sizes:
         self.counts[index] = self.counts.get(index, 0) + 1
 
     def quantile(self, share: float) -> float | None:
-        """The value that this share of the numbers does not exceed; None where there are no numbers."""
+        """Return the value that this share of the numbers does not exceed; None where there are no numbers."""
         total = sum(self.counts.values())
         seen = 0
         for index in sorted(self.counts):

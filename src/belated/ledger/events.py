@@ -13,7 +13,7 @@ SECOND = 1_000_000
 
 
 def when(at: int) -> str:
-    """A time as people and programs read it: UTC, to the microsecond."""
+    """Return a time as people and programs read it: UTC, to the microsecond."""
     return datetime.fromtimestamp(at // SECOND, UTC).strftime("%Y-%m-%dT%H:%M:%S") + f".{at % SECOND:06d}Z"
 
 

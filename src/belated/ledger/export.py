@@ -23,7 +23,7 @@ _RECEIPTS = {Fate.USED: "used", Fate.SKIPPED: "skipped", Fate.LATE: "skipped", N
 
 
 def pieces(ledger: Ledger, record: ExperimentRecord, format: str, after: int = 0) -> Iterator[bytes]:
-    """The events of an experiment after a number, up to the last there is now."""
+    """Yield the events of an experiment after a number, up to the last there is now, as bytes."""
     return _WRITERS[format](_lines(ledger, record, after))
 
 

@@ -13,17 +13,17 @@ FEWEST_CHARACTERS = 20
 
 
 def digest_of(secret: bytes) -> bytes:
-    """What is kept of a key. Keys are 256 bits of chance, so that a fast hash is enough."""
+    """Return what is kept of a key. Keys are 256 bits of chance, so that a fast hash is enough."""
     return hashlib.sha256(secret).digest()
 
 
 def id_of(secret: bytes) -> str:
-    """What a key is called: tells nothing about it, and finds it."""
+    """Return what a key is called: tells nothing about it, and finds it."""
     return hashlib.blake2b(secret, digest_size=6, person=b"belated key id").hexdigest()
 
 
 def new_key(name: str, role: str, secret: str | None = None) -> tuple[str, ApiKey]:
-    """A key: the secret, which nobody sees again, and what the ledger keeps of it."""
+    """Return a key: the secret, which nobody sees again, and what the ledger keeps of it."""
     if role not in ROLES:
         raise ValueError(f"role is {role!r}; one of {', '.join(ROLES)} is needed")
     if not 1 <= len(name) <= 100 or not name.isprintable():

@@ -130,7 +130,7 @@ class PostgresLedger(SqlLedger):
         self._write("UPDATE migrations SET applied = applied WHERE number = 1")
 
     def surely_failed(self, error: Exception) -> bool:
-        """The server said no, rather than nothing; in the middle of its own end (57…) it may not know."""
+        """Return whether the server said no, rather than nothing; while it shuts down (57…) it may not know."""
         state = getattr(error, "sqlstate", None)
         return state is not None and not state.startswith(("57", "08"))
 

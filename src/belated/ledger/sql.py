@@ -86,7 +86,7 @@ class SqlTransaction(Transaction):
         return Due(found, after, len(rows) == LOOKED_AT, None)
 
     def _move(self, experiment: int, events: Sequence[Event], status: Status, rounds: int) -> None:
-        """The experiment is after these events now; they must go on from where it was."""
+        """Note that the experiment is after these events now; they must go on from where it was."""
         first, last = events[0].number, events[-1].number
         if last - first + 1 != len(events) or not self._run(
             POSITION, (last, int(status), rounds, experiment, first - 1)
@@ -118,7 +118,7 @@ class SqlLedger(Ledger):
 
     @abstractmethod
     def connect(self) -> Any:
-        """A new connection."""
+        """Return a new connection."""
 
     @abstractmethod
     def run(self, connection: Any, statement: str, given: Sequence[Any] = ()) -> list[Any]:
@@ -129,11 +129,11 @@ class SqlLedger(Ledger):
         """Begin a transaction that writes."""
 
     def alive(self, connection: Any) -> bool:
-        """Whether a connection of the pool still works, where it may be lost unseen."""
+        """Return whether a connection of the pool still works, where it may be lost unseen."""
         return True
 
     def surely_failed(self, error: Exception) -> bool:
-        """Whether an error during a commit leaves no doubt that nothing was committed."""
+        """Return whether an error during a commit leaves no doubt that nothing was committed."""
         return False
 
     @abstractmethod
@@ -142,7 +142,7 @@ class SqlLedger(Ledger):
 
     @abstractmethod
     def lock_all(self, connection: Any) -> None:
-        """Within a transaction: nobody else migrates or creates experiments until it ends."""
+        """Let nobody else migrate or create experiments until the transaction ends."""
 
     errors: tuple[type[Exception], ...]
     """What the database's own errors are called."""
@@ -150,7 +150,7 @@ class SqlLedger(Ledger):
     """Those of them that mean that somebody else writes, for too long."""
 
     def _take(self, begin: bool) -> Any:
-        """A connection that works, of the pool or a new one, within a transaction if need be."""
+        """Return a connection that works, of the pool or a new one, within a transaction if need be."""
         while True:
             with self._lock:
                 if self._closed:
@@ -181,7 +181,7 @@ class SqlLedger(Ledger):
 
     @contextmanager
     def connection(self, begin: bool = False) -> Iterator[Any]:
-        """A connection of the pool; one that saw an error is thrown away."""
+        """Give a connection of the pool; one that saw an error is thrown away."""
         connection = None
         try:
             connection = self._take(begin)
@@ -199,7 +199,7 @@ class SqlLedger(Ledger):
         self.shut(connection)
 
     def said(self, error: Exception) -> str:
-        """What the database said, in one line."""
+        """Return what the database said, in one line."""
         lines = str(error).strip().splitlines()
         return f"{type(error).__name__}: {lines[0] if lines else 'no more is known'}"
 

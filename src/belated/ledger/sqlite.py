@@ -91,11 +91,11 @@ class SqliteLedger(SqlLedger):
         self._write("PRAGMA user_version = 0")  # written in any case; a row is not, if it stays the same
 
     def surely_failed(self, error: Exception) -> bool:
-        """The frame that makes a commit is the last one written."""
+        """Return whether the write itself failed: the frame that makes a commit is the last one written."""
         return isinstance(error, apsw.FullError) or getattr(error, "extendedresult", 0) == apsw.SQLITE_IOERR_WRITE
 
     def lock_all(self, connection: apsw.Connection) -> None:
-        """A transaction has the file to itself."""
+        """Do nothing: a transaction has the file to itself."""
 
     def shut(self, connection: apsw.Connection) -> None:
         with suppress(apsw.Error):  # closing rolls back too

@@ -80,7 +80,7 @@ class ExperimentState:
         return event
 
     def change(self, status: Status, at: int) -> Event:
-        """Pause, resume or archive; the event of it."""
+        """Pause, resume or archive; return the event."""
         event = Event(self.position + 1, int(_KINDS[status]), at)
         self._apply_status(event)
         return event
@@ -108,12 +108,12 @@ class ExperimentState:
             self._apply_status(event)
 
     def drawn(self) -> int:
-        """The arm that the draw of the last round falls on: the one on record, unless the record is another's."""
+        """Return the arm that the draw of the last round falls on, which is the one on record if the record is sound."""
         bandit = self.bandit
         return int(draw_arm(bandit.distribution, self._draw(self._seed, bandit.rounds)))
 
     def digest(self) -> str:
-        """The state in 32 characters: equal states have equal ones."""
+        """Return the state in 32 characters: equal states have equal ones."""
         return hashlib.blake2b(self.to_bytes(), digest_size=16).hexdigest()
 
     def _apply_decision(self, event: Event) -> None:
@@ -141,7 +141,7 @@ class ExperimentState:
         self.at = event.at
 
     def to_bytes(self) -> bytes:
-        """Everything, to go on exactly from here."""
+        """Return everything, to go on exactly from here."""
         body = msgspec.msgpack.encode(
             {
                 "position": self.position,

@@ -232,7 +232,7 @@ class Bandit:
         self._busy = False
 
     def _observe_late(self, number: int) -> Receipt:
-        """The outcome of a decision that is not waited for: skipped, or an error."""
+        """Answer for a decision that is not waited for: skipped, or an error."""
         if not isinstance(number, int):
             raise UnknownDecision(f"{number!r} is not the round of a decision")
         bit = 1 << (number & 7)
@@ -318,7 +318,7 @@ class Bandit:
         return Bandit.from_bytes, (self.to_bytes(),)
 
     def to_bytes(self) -> bytes:
-        """Everything, the generator included, to go on exactly from here."""
+        """Return everything, the generator included, to go on exactly from here."""
         self._catch_up()
         run = self._run
         header = {

@@ -26,7 +26,7 @@ class Receipt(Enum):
 
 
 def round_of(decision: Any) -> int:
-    """The round of a decision, or a round itself."""
+    """Return the round of a decision, or a round itself."""
     if isinstance(decision, int | np.integer) and not isinstance(decision, bool):
         return int(decision)
     if isinstance(decision, Decision):
@@ -35,7 +35,7 @@ def round_of(decision: Any) -> int:
 
 
 def checked_loss(name: str, value: Any) -> float:
-    """A loss, or a reward, as a number from 0 to 1."""
+    """Return a loss, or a reward, as a number from 0 to 1."""
     try:
         number = math.nan if isinstance(value, str | bytes) else float(value)
     except (TypeError, ValueError, OverflowError):

@@ -11,7 +11,7 @@ Arm = str | int
 
 
 def arm_labels(arms: Sequence[Arm] | int) -> list[Arm]:
-    """The labels of arms given by labels or by number, all different and not too few."""
+    """Return the labels of arms given by labels or by number, all different and not too few."""
     if isinstance(arms, bool | str | bytes | float) or not isinstance(arms, int | np.integer | Sequence | np.ndarray):
         raise InvalidValue(f"arms is {arms!r}; a number of arms or a list of labels is needed", "arms")
     labels: list[Arm] = list(range(int(arms))) if isinstance(arms, int | np.integer) else list(arms)

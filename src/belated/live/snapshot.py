@@ -46,7 +46,7 @@ _DRIFT_UNIT = 2.0**-32
 
 
 def pack(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> bytes:
-    """A header that JSON can hold and the arrays named in _DTYPES, as one blob."""
+    """Return a header that JSON can hold and the arrays named in _DTYPES, as one blob."""
     parts = {name: np.ascontiguousarray(array, dtype=_DTYPES[name]).tobytes() for name, array in arrays.items()}
     text = json.dumps({**header, "sizes": {name: len(part) for name, part in parts.items()}}, default=_plain).encode()
     body = _LENGTH.pack(len(text)) + text + b"".join(parts.values())
@@ -54,7 +54,7 @@ def pack(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> bytes:
 
 
 def unpack(blob: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """The header and the arrays of a blob that `pack` made."""
+    """Return the header and the arrays of a blob that `pack` made."""
     if not isinstance(blob, bytes | bytearray | memoryview):
         raise SnapshotError(f"a snapshot is bytes, not {type(blob).__name__}")
     blob = bytes(blob)
@@ -106,7 +106,7 @@ def _digest(body: bytes) -> bytes:
 
 
 def _plain(value: Any) -> Any:
-    """What JSON does not know of a generator's state: numpy's integers and arrays of them."""
+    """Return what JSON does not know of a generator's state, numpy's integers and arrays of them, as plain numbers."""
     if isinstance(value, np.ndarray):
         return value.tolist()
     if isinstance(value, np.integer):

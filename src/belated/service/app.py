@@ -27,7 +27,7 @@ def application(
     worker: int = 0,
     stopping: asyncio.Event | None = None,
 ) -> Router:
-    """The application of one worker, which opens its ledger when it starts.
+    """Return the application of one worker, which opens its ledger when it starts.
 
     A router and nothing around it: each path answers its errors itself.
     """
@@ -56,7 +56,7 @@ def application(
 
 
 async def _not_found(scope: Scope, receive: Receive, send: Send) -> None:
-    """What no path matches."""
+    """Answer what no path matches."""
     if scope["type"] == "http":
         message = f"there is nothing at {scope['path']}; /docs shows what there is"
         await send_response(refused(ApiError("not_found", message)), send)

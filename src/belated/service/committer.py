@@ -78,7 +78,7 @@ class Committer:
         self._counters.set("queue", self._queued)
 
     def _next(self) -> list[_Entry]:
-        """What the next commit is of: of one experiment, or of all where there is one writer anyway."""
+        """Return what the next commit is of: of one experiment, or of all where there is one writer anyway."""
         batch: list[_Entry] = []
         size = 0
         for name in [name for name in self._waiting if name not in self._busy]:

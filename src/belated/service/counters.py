@@ -13,7 +13,7 @@ WIDTH = _SECONDS_AT + len(SECONDS) + 2
 
 
 def new_counters(workers: int) -> Any:
-    """Room for the counts of so many workers, to be handed to their processes."""
+    """Return room for the counts of so many workers, to be handed to their processes."""
     return multiprocessing.get_context("spawn").RawArray("d", workers * WIDTH)
 
 
@@ -34,7 +34,7 @@ class WorkerCounters:
         return float(self._board[self._at + COUNTS.index(count)])
 
     def committed(self, size: int, seconds: float) -> None:
-        """A commit of so many commands that took so long."""
+        """Count a commit of so many commands that took so long."""
         self._enter(_SIZES_AT, SIZES, size)
         self._enter(_SECONDS_AT, SECONDS, seconds)
 
@@ -44,11 +44,11 @@ class WorkerCounters:
         self._board[at + len(bounds) + 1] += value
 
     def commit_sizes(self) -> tuple[list[float], float]:
-        """Commits up to each of SIZES and beyond, and the sum of all sizes."""
+        """Return commits up to each of SIZES and beyond, and the sum of all sizes."""
         return self._entered(_SIZES_AT, SIZES)
 
     def commit_seconds(self) -> tuple[list[float], float]:
-        """Commits up to each of SECONDS and beyond, and the sum of all times."""
+        """Return commits up to each of SECONDS and beyond, and the sum of all times."""
         return self._entered(_SECONDS_AT, SECONDS)
 
     def _entered(self, place: int, bounds: tuple[float, ...]) -> tuple[list[float], float]:

@@ -92,7 +92,7 @@ async def create(request: Request) -> Response:
 
 
 def _settings(body: NewExperiment) -> ExperimentSettings:
-    """What an experiment will be, all defaults filled in; refused where no bandit could be made of it."""
+    """Return what an experiment will be, all defaults filled in; refused where no bandit could be made of it."""
     for field, value in body.parameters.items():
         if isinstance(value, float) and not math.isfinite(value):
             raise ApiError("invalid", f"parameters.{field} is {value}; a number is needed", f"parameters.{field}")

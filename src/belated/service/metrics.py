@@ -47,7 +47,7 @@ def experiment(answer: Any) -> Figures:
 
 
 def text(experiments: Iterable[Figures], all_counters: list[WorkerCounters]) -> bytes:
-    """All of it, as Prometheus reads it."""
+    """Return all of it, as Prometheus reads it."""
     registry = CollectorRegistry()
     registry.register(_Everything(list(experiments), all_counters))
     return generate_latest(registry)

@@ -17,7 +17,7 @@ ABOUT = (
 
 
 def document(operations: list[Operation], version: str) -> dict[str, Any]:
-    """The whole description."""
+    """Return the whole description."""
     types = [Problem, LedgerEvent]
     for operation in operations:
         types += [operation.body] if operation.body else []

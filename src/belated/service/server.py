@@ -42,7 +42,7 @@ class ServerSettings:
 
 
 def listen(host: str, port: int, shared: bool = False) -> socket.socket:
-    """A socket that clients can connect to; connections wait in it until a worker takes them.
+    """Return a socket that clients can connect to; connections wait in it until a worker takes them.
 
     Sockets that share a port get an even part of the connections each.
     """

@@ -80,7 +80,7 @@ class Service:
         return self.committer.submit(command, size, finish)
 
     async def read(self, function: Callable[..., T], *arguments: Any) -> T:
-        """What a function that reads the ledger gives, made in a thread."""
+        """Return what a function that reads the ledger gives, made in a thread."""
         return await asyncio.get_running_loop().run_in_executor(self._readers, function, *arguments)
 
     async def _repeat(self, what: str, seconds: float, do: Callable[[], Any]) -> None:
@@ -115,7 +115,7 @@ class Service:
         await asyncio.gather(*(self.run(ApplyDeadlines(name), 0, _nothing) for name in due))
 
     def has_deadline(self, name: str) -> None:
-        """There is an experiment with a deadline."""
+        """Note that an experiment has a deadline."""
         if name not in self._deadlines:
             self._deadlines.append(name)
 

@@ -47,7 +47,7 @@ def experiment(answer: Any) -> Experiment:
 
 
 def experiment_with_digest(answer: Any) -> Experiment:
-    """The same, with a digest of everything that the worker knows of it."""
+    """Return the same, with a digest of everything that the worker knows of the experiment."""
     shown = experiment(answer)
     shown.digest = answer.state.digest()
     return shown
@@ -67,7 +67,7 @@ def summary(record: ExperimentRecord) -> Summary:
 
 
 def unwrap(answer: Any) -> Any:
-    """An answer that is not a refusal."""
+    """Return an answer that is not a refusal."""
     if isinstance(answer, Refused):
         raise ApiError(answer.code, answer.message, answer.field)
     return answer

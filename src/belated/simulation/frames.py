@@ -12,7 +12,7 @@ KINDS = ("polars", "pandas")
 
 
 def frame(rows: Iterable[tuple[Any, ...]], kind: str | None = None) -> Any:
-    """Rows, the header first, as a DataFrame of polars or pandas; of the one that is installed, polars first."""
+    """Return rows, the header first, as a DataFrame of polars or pandas; of the one that is installed, polars first."""
     if kind is not None and kind not in KINDS:
         raise InvalidValue(f"kind is {kind!r}; one of {', '.join(KINDS)} is needed")
     wanted = [kind] if kind else [name for name in KINDS if find_spec(name)]
@@ -22,14 +22,14 @@ def frame(rows: Iterable[tuple[Any, ...]], kind: str | None = None) -> Any:
 
 
 def columns(rows: Iterator[tuple[Any, ...]]) -> dict[str, list[Any]]:
-    """Name -> values, from rows with the header first."""
+    """Return name -> values, from rows with the header first."""
     names = next(rows)
     body = list(rows)
     return {str(name): [row[k] for row in body] for k, name in enumerate(names)}
 
 
 def write_parquet(path: Path, rows: Iterable[tuple[Any, ...]]) -> None:
-    """Rows, the header first, as a Parquet file, by polars or by pandas."""
+    """Write rows, the header first, as a Parquet file, by polars or by pandas."""
     table = frame(rows)
     if hasattr(table, "write_parquet"):
         table.write_parquet(path)

@@ -18,7 +18,7 @@ class Interval(NamedTuple):
 
 
 def student_quantile(freedom: int) -> float:
-    """The 97.5 % quantile of Student's t: exact for 1 and 2 degrees of freedom, within 0.1 % above.
+    """Return the 97.5 % quantile of Student's t: exact for 1 and 2 degrees of freedom, within 0.1 % above.
 
     Hill's expansion of the quantile in powers of 1/freedom around the normal one (Abramowitz & Stegun 26.7.5).
     """
@@ -37,7 +37,7 @@ def student_quantile(freedom: int) -> float:
 
 
 def mean_interval(values: Floats) -> Interval:
-    """Over the first axis: the mean of independent values and its interval."""
+    """Return the mean of independent values over the first axis, and its interval."""
     count = values.shape[0]
     mean = values.mean(axis=0)
     if count < 2:

@@ -23,7 +23,7 @@ ABOUT_DELAYS = ("longest_delay", "total_delay")
 
 
 def wanted(learners: Iterable[TunedLearner]) -> set[str]:
-    """What somebody among these learners must know and was not told."""
+    """Return what somebody among these learners must know and was not told."""
     return {name for tuned in learners for name in tuned.missing}
 
 
@@ -45,7 +45,9 @@ def check(learners: Iterable[TunedLearner], delays: Delays) -> None:
 def tell(
     names: set[str], law: Delays, rounds: int, filled: Iterable[tuple[int, NDArray[np.int64]]]
 ) -> dict[str, float]:
-    """The truth under these names; `filled` holds the delays, in pieces, each with the number of its first round."""
+    """Return the truth under these names; `filled` holds the delays, in pieces, each with the number of its first
+    round.
+    """
     truth: dict[str, float] = {}
     if "horizon" in names:
         truth["horizon"] = float(max(rounds, 2))

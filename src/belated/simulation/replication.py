@@ -76,7 +76,7 @@ class _Count:
 
 
 def chunks(job: Job, replication: int) -> Iterator[Chunk]:
-    """The rounds of a replication, from its own three streams of random numbers: losses, delays, draws."""
+    """Yield the rounds of a replication, from its own three streams of random numbers: losses, delays, draws."""
     for_losses, for_delays, for_draws, _ = _streams(job, replication)
     seed = random.new_seed(for_losses)
     n_arms = job.environment.n_arms
@@ -103,7 +103,7 @@ def _streams(job: Job, replication: int) -> list[np.random.Generator]:
 
 
 def _pieces(job: Job) -> Iterator[NDArray[np.int64]]:
-    """The numbers of the rounds of each chunk."""
+    """Yield the numbers of the rounds of each chunk."""
     size = max(min(CHUNK_LOSSES // job.environment.n_arms, CHUNK_ROUNDS), 1)
     for first in range(1, job.rounds + 1, size):
         yield np.arange(first, min(first + size, job.rounds + 1), dtype=np.int64)
@@ -116,7 +116,7 @@ def _fill_delays(job: Job, rng: np.random.Generator, rounds: NDArray[np.int64]) 
 
 
 def _truth(job: Job, replication: int) -> dict[str, float]:
-    """What learners of a replication are told that must know it. Delays are filled once more, if somebody asks."""
+    """Return what a replication tells learners that must know it. Delays are filled once more, if one asks."""
     _, for_delays, _, _ = _streams(job, replication)
     filled = ((int(rounds[0]), _fill_delays(job, for_delays, rounds)) for rounds in _pieces(job))
     return oracle.tell(oracle.wanted(job.learners), job.delays, job.rounds, filled)
@@ -184,7 +184,7 @@ def play_again(job: Job, replication: int) -> Iterator[tuple[Chunk, LearnerRun]]
 
 
 def replicate(job: Job, replication: int) -> ReplicationResult:
-    """One replication by itself, on whatever machine: it depends on the job and its number alone."""
+    """Return One replication by itself, on whatever machine: it depends on the job and its number alone."""
     return _replicate(job, replication, _Count())
 
 
@@ -204,7 +204,9 @@ def compile_for(learners: Iterable[TunedLearner]) -> None:
 
 
 def run(job: Job, replications: int, threads: int, progress: bool | str | None) -> list[ReplicationResult]:
-    """All replications, in order. An interrupt, or an error in one, ends the others at their next chunk."""
+    """Run all replications and return their results in order. An interrupt, or an error in one, ends the others at
+    their next chunk.
+    """
     count = _Count()
     label = progress if isinstance(progress, str) else f"{job.environment.title}, {job.delays.title}"
     shown = None if isinstance(progress, str) else progress

@@ -54,15 +54,15 @@ class Simulation:
     """One for each learner and replication, where they were asked for."""
 
     def curve(self, learner: str) -> Interval:
-        """Mean regret at each checkpoint, with its 95 % interval over replications."""
+        """Return mean regret at each checkpoint, with its 95 % interval over replications."""
         return mean_interval(self.regret[self._index(learner)])
 
     def final(self, learner: str) -> Interval:
-        """Mean regret at the last round, with its 95 % interval over replications."""
+        """Return mean regret at the last round, with its 95 % interval over replications."""
         return mean_interval(self.regret[self._index(learner), :, -1])
 
     def rows(self) -> Iterator[tuple[Any, ...]]:
-        """Every learner's regret at every checkpoint of every replication: the header first."""
+        """Yield every learner's regret at every checkpoint of every replication: the header first."""
         yield ("learner", "told", "replication", "round", "regret", "uniform_regret")
         for k, (learner, told) in enumerate(zip(self.learners, self.informed, strict=True)):
             for r in range(self.regret.shape[1]):
@@ -71,11 +71,11 @@ class Simulation:
                     yield (learner, " ".join(told), r, int(checkpoint), *numbers)
 
     def frame(self, kind: str | None = None) -> Any:
-        """The same as a DataFrame of polars or pandas, whichever is installed, or of the kind asked for."""
+        """Return the same as a DataFrame of polars or pandas, whichever is installed, or of the kind asked for."""
         return frames.frame(self.rows(), kind)
 
     def write_parquet(self, path: str | Path) -> None:
-        """The same as a Parquet file."""
+        """Write the same as a Parquet file."""
         frames.write_parquet(Path(path), self.rows())
 
     def _index(self, learner: str) -> int:
@@ -85,7 +85,7 @@ class Simulation:
 
 
 def spaced_checkpoints(rounds: int, count: int, spacing: str = "log") -> NDArray[np.int64]:
-    """At most `count` rounds from 1 to the last, evenly or by equal factors apart."""
+    """Return at most `count` rounds from 1 to the last, evenly or by equal factors apart."""
     if spacing == "log":
         points = np.geomspace(1, rounds, count)
     elif spacing == "linear":
@@ -180,7 +180,9 @@ def replay(
     delays: Sequence[int | None],
     draws: Sequence[float],
 ) -> Trace:
-    """What a learner does, round by round, with losses (rounds x arms), delays (None: never) and draws of your own."""
+    """Return what a learner does, round by round, with losses (rounds x arms), delays (None: never) and draws of your
+    own.
+    """
     tuned = catalogue.tune(learner)
     table = RecordedLosses(losses)
     waits = RecordedDelays(delays)
