@@ -236,3 +236,33 @@ def test_histograms_count_exactly() -> None:
         int((drawn <= edge).sum()) for edge in edges
     ]
     assert histogram.total == pytest.approx(math.fsum(drawn / SECOND))
+
+
+class Untouchable(list[str | int]):
+    """Labels that may be counted, not looked at."""
+
+    def __getitem__(self, place: Any) -> Any:
+        raise AssertionError("a label was looked at")
+
+    def index(self, *label: Any) -> int:
+        raise AssertionError("a label was searched")
+
+    def __iter__(self) -> Any:
+        raise AssertionError("labels were walked through")
+
+
+def test_replay_never_looks_at_labels() -> None:
+    """Labels are for the edges: ten thousand of them cost an event no more than ten do."""
+    labels = Untouchable(f"arm-{k}" for k in range(10_000))
+    settings = ExperimentSettings("many", labels, "uniform", {}, 3, "wait")
+    made = ExperimentState(settings)
+    events = []
+    for k in range(50):
+        event = made.decide(f"d{k}", k)
+        record = DecisionRecord(event.round, event.arm, event.propensity, k, None, 0, False)
+        events += [event, made.observe(f"d{k}", record, 0.5, k)]
+    again = ExperimentState(settings)
+    for event in events:
+        again.apply(event)
+    assert again.to_bytes() == made.to_bytes()
+    assert ExperimentState.from_bytes(settings, again.to_bytes()).digest() == made.digest()

@@ -157,7 +157,7 @@ def entry(function: F, signature: Any) -> F:
     The caller answers for the types: arrays exactly as in the signature, Python numbers elsewhere.
     """
     if not COMPILED:
-        quiet: F = np.errstate(over="ignore")(function)  # chance wraps around; numpy would warn
+        quiet: F = np.errstate(over="ignore")(function)  # random numbers wrap around; numpy would warn
         return quiet
     entry_point: F = _compiled(function, signature).entry_point
     return entry_point

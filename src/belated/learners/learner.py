@@ -21,8 +21,8 @@ What some learners need beyond that, they declare:
 - knowledge, such as the horizon: a parameter whose default is KNOWN. Live, the caller must give it; simulations pass on
   the truth (`belated.simulation.oracle`), to learners that declare it and to nobody else.
 - the delay of each decision when it is made: `delay_at`, a place in the state where it is written before decide.
-- chance of its own: `draw_at`, where the draw of the round is written before decide, to make more chance of
-  (`belated.core.random`). The mark carries chance to learn.
+- random numbers of its own: `draw_at`, where the draw of the round is written before decide, to make more of
+  (`belated.core.random`). The mark carries them to learn.
 - copies of a base, or more than a mark to remember of a decision: `pages` (`belated.core.pages`).
 - outcomes of skipped decisions, when they come after all: `keeps_skipped`.
 """

@@ -1,7 +1,7 @@
 """Learners written in plain Python, for simulations: an object that decides and learns, and the mailbox in its place.
 
     class Mine:
-        def __init__(self, n_arms, rng): ...                     # rng: chance of its own, the same for the same seed
+        def __init__(self, n_arms, rng): ...                     # rng: the same for the same seed
         def decide(self, outstanding): ...                       # -> probabilities, one for each arm
         def learn(self, arm, loss, propensity, round): ...       # an outcome of that round has arrived
         def patience(self): ...                                  # optional: rounds to wait, asked when a round opens

@@ -6,7 +6,7 @@ ones_i and zeros_i being the outcomes 1 and 0 observed of arm i. A loss between 
 probability (Agrawal & Goyal 2012). Under delay nothing changes: the posterior is that of what has arrived. Without
 delay regret is (1 + o(1)) sum_i Delta_i log T / kl(mu_i, mu_best) where losses are stochastic.
 
-Its chance is made of the draw of the round, so it is repeated by repeating the draws. The arm is certain once theta is
+Its random numbers are made of the draw of the round, so repeating the draws repeats them. The arm is certain once theta is
 drawn: the propensity that is reported is 1, not the probability over theta, and serves no importance weighting.
 """
 
@@ -23,7 +23,7 @@ DRAW = mean_steps.OWN
 
 _LOG_4 = math.log(4.0)
 _ONE_AND_LOG_5 = 1.0 + math.log(5.0)
-_POSITIONS = 1 << 16  # positions of chance for each arm: more than any arm can use
+_POSITIONS = 1 << 16  # random numbers for each arm: more than any arm can use
 
 
 @kernel

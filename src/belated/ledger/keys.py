@@ -1,4 +1,4 @@
-"""Keys: made of chance, shown once, kept as digests."""
+"""API keys: random, shown once, kept as digests."""
 
 import hashlib
 import secrets
@@ -13,7 +13,7 @@ FEWEST_CHARACTERS = 20
 
 
 def digest_of(secret: bytes) -> bytes:
-    """Return what is kept of a key. Keys are 256 bits of chance, so that a fast hash is enough."""
+    """Return what is kept of a key. Keys are 256 random bits, so a fast hash is enough."""
     return hashlib.sha256(secret).digest()
 
 

@@ -91,9 +91,9 @@ class ExperimentState:
             raise LedgerError(f"event {event.number} follows event {self.position} of {self.settings.name!r}")
         if event.kind == Kind.DECISION:
             decision = Decision(event.round, event.arm, event.propensity)
-            chance = self.bandit.redo(decision, draw=self._draw(self._seed, event.round))
-            if chance != event.propensity:
-                self.propensity_error = max(self.propensity_error, abs(chance - event.propensity))
+            computed = self.bandit.redo(decision, draw=self._draw(self._seed, event.round))
+            if computed != event.propensity:
+                self.propensity_error = max(self.propensity_error, abs(computed - event.propensity))
             self._apply_decision(event)
         elif event.kind in (Kind.OUTCOME, Kind.DEFAULT):
             if event.fate != Fate.LATE:
@@ -108,7 +108,7 @@ class ExperimentState:
             self._apply_status(event)
 
     def drawn(self) -> int:
-        """Return the arm that the draw of the last round falls on, which is the one on record if the record is sound."""
+        """Return the arm that the draw of the last round falls on, the one on record if the record is sound."""
         bandit = self.bandit
         return int(draw_arm(bandit.distribution, self._draw(self._seed, bandit.rounds)))
 

@@ -142,7 +142,7 @@ class Bandit:
         if self._busy:
             self._recover()
         self._busy = True
-        skipped, slot, arm, chance = self._next_decision(
+        skipped, slot, arm, share = self._next_decision(
             self._run, draw, self._noted_slot, self._noted_loss, made, propensity
         )
         if slot < 0:
@@ -159,7 +159,7 @@ class Bandit:
         self._round = number = self._round + 1
         self._slots[number] = slot
         self._busy = False
-        return _new_tuple(Decision, (number, self._labels[arm], chance))
+        return _new_tuple(Decision, (number, self._labels[arm], share))
 
     def observe(self, decision: Decision | int, *, loss: float | None = None, reward: float | None = None) -> Receipt:
         """Report the outcome of a decision, or of its round: a loss in [0, 1], or a reward = 1 - loss."""

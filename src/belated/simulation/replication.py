@@ -167,8 +167,8 @@ def _replicate(job: Job, replication: int, count: _Count) -> ReplicationResult:
 def _learner_run(job: Job, tuned: TunedLearner, replication: int, told: dict[str, float]) -> LearnerRun:
     n_arms = job.environment.n_arms
     if isinstance(tuned, PythonLearner):
-        chance = _streams(job, replication)[3]
-        return PythonLearnerRun(tuned, n_arms, job.rounds, job.keep_trace, chance, job.window)
+        rng = _streams(job, replication)[3]
+        return PythonLearnerRun(tuned, n_arms, job.rounds, job.keep_trace, rng, job.window)
     return LearnerRun(tuned, n_arms, job.rounds, job.keep_trace, told, job.window)
 
 

@@ -186,20 +186,20 @@ def replay(
     tuned = catalogue.tune(learner)
     table = RecordedLosses(losses)
     waits = RecordedDelays(delays)
-    chances = np.array(draws, dtype=np.float64)
-    if not chances.shape == waits.delays.shape == table.losses.shape[:1]:
+    numbers = np.array(draws, dtype=np.float64)
+    if not numbers.shape == waits.delays.shape == table.losses.shape[:1]:
         raise InvalidValue(
-            f"there are {chances.size} draws, {waits.delays.size} delays and losses of {table.losses.shape[0]} rounds; "
+            f"there are {numbers.size} draws, {waits.delays.size} delays and losses of {table.losses.shape[0]} rounds; "
             "one of each for every round is needed"
         )
-    wrong = np.flatnonzero(~((chances >= 0.0) & (chances < 1.0)))
+    wrong = np.flatnonzero(~((numbers >= 0.0) & (numbers < 1.0)))
     if wrong.size:
-        raise InvalidValue(f"draws[{wrong[0]}] is {chances[wrong[0]]}; a number of at least 0 and below 1 is needed")
+        raise InvalidValue(f"draws[{wrong[0]}] is {numbers[wrong[0]]}; a number of at least 0 and below 1 is needed")
     oracle.check([tuned], waits)
-    told = oracle.tell(oracle.wanted([tuned]), waits, chances.size, [(1, waits.delays)])
-    run = LearnerRun(tuned, table.n_arms, chances.size, True, told)
-    if chances.size:
-        run.play(new_chunk(1, chances, waits.delays, table.losses, chances.size, losses=table.losses))
+    told = oracle.tell(oracle.wanted([tuned]), waits, numbers.size, [(1, waits.delays)])
+    run = LearnerRun(tuned, table.n_arms, numbers.size, True, told)
+    if numbers.size:
+        run.play(new_chunk(1, numbers, waits.delays, table.losses, numbers.size, losses=table.losses))
     return run.finished_trace()
 
 
