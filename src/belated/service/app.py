@@ -11,7 +11,7 @@ from starlette.types import Receive, Scope, Send
 from belated import __version__
 from belated.ledger.base import Ledger
 from belated.service.counters import WorkerCounters, new_counters
-from belated.service.docs import page
+from belated.service.docs import docs_page
 from belated.service.errors import ApiError
 from belated.service.http import PathApp, encode, refused, send_response
 from belated.service.limits import Limits
@@ -38,7 +38,7 @@ def application(
     async def lifespan(app: Any) -> AsyncIterator[None]:
         counts = all_counters or [WorkerCounters(new_counters(1), 0)]
         service = Service(open_it(), limits or Limits(), counts[worker], counts, stopping)
-        service.document, service.page = encode(described), page(described).encode()
+        service.document, service.page = encode(described), docs_page(described).encode()
         await service.start()
         running.append(service)
         try:

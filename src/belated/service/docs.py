@@ -1,12 +1,12 @@
-"""The description of the service for people: one page, no script, nothing from elsewhere."""
+"""The page at /docs: the OpenAPI document, prepared for the template that shows it to people."""
 
 import json
-from html import escape
 from typing import Any
 
 from belated.service.errors import CODES
+from belated.templates import render
 
-_EVERYWHERE = (
+COMMON_CODES = (
     "bad_json",
     "no_key",
     "wrong_key",
@@ -21,139 +21,114 @@ _EVERYWHERE = (
     "uncertain",
     "stopping",
 )
-"""Codes that are not repeated for each operation."""
+"""Codes that any operation may answer; they are not repeated for each."""
 
-_STYLE = """
-:root { color-scheme: light dark; --ink: #1b1f24; --soft: #5a6472; --line: #d9dee5; --ground: #fff; --box: #f5f7fa;
-  --get: #1f6feb; --post: #1a7f4b; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e6e9ee; --soft: #9aa5b4; --line: #343c47; --ground: #14181d;
-  --box: #1c222a; --get: #79b8ff; --post: #6fd08c; } }
-* { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 60rem; padding: 2rem 1.25rem 4rem; color: var(--ink); background: var(--ground);
-  font: 16px/1.55 system-ui, sans-serif; }
-h1 { font-size: 1.9rem; margin: 0 0 .25rem; } h2 { font-size: 1.25rem; margin: 2.5rem 0 .75rem; }
-h3 { font-size: 1rem; margin: 0; font-family: ui-monospace, monospace; font-weight: 600; overflow-wrap: anywhere; }
-p { margin: .4rem 0; } a { color: var(--get); } .soft { color: var(--soft); font-size: .9rem; }
-code, pre { font-family: ui-monospace, monospace; font-size: .86em; }
-pre { background: var(--box); border: 1px solid var(--line); border-radius: 8px; padding: .8rem 1rem;
-  overflow-x: auto; }
-section { border: 1px solid var(--line); border-radius: 10px; padding: .9rem 1.1rem; margin: 0 0 .9rem; }
-.get, .post { display: inline-block; min-width: 3.4rem; font-weight: 700; } .get { color: var(--get); }
-.post { color: var(--post); }
-table { border-collapse: collapse; width: 100%; margin: .5rem 0 0; font-size: .9rem; }
-td { text-align: left; vertical-align: top; padding: .3rem .8rem .3rem 0; border-top: 1px solid var(--line);
-  overflow-wrap: anywhere; }
-td:first-child { width: 9.5rem; color: var(--soft); } td:first-child code { color: var(--ink); }
-.role { float: right; font-size: .8rem; color: var(--soft); border: 1px solid var(--line); border-radius: 99px;
-  padding: .05rem .6rem; }
-@media (max-width: 34rem) { td:first-child { width: 6.2rem; } }
-"""
-
-_EXAMPLE = """curl -X POST -H "Authorization: Bearer $KEY" localhost:8000/v1/experiments \\
+EXAMPLE = """curl -X POST -H "Authorization: Bearer $KEY" localhost:8000/v1/experiments \\
      -d '{"name": "button", "arms": ["blue", "green", "red"]}'
 curl -X POST -H "Authorization: Bearer $KEY" localhost:8000/v1/experiments/button/decisions \\
      -d '{"id": "visit-17"}'
 curl -X POST -H "Authorization: Bearer $KEY" localhost:8000/v1/experiments/button/outcomes \\
      -d '{"decision": "visit-17", "reward": 1}'"""
 
+Part = tuple[str, str]
+"""A piece of a line: its kind (text, link, code or soft) and its text. A link leads to the id it names."""
 
-def page(document: dict[str, Any]) -> str:
-    """The page of a document."""
+
+def docs_page(document: dict[str, Any]) -> str:
+    """Return the HTML page that shows an OpenAPI document of the service."""
     info = document["info"]
-    operations = [
-        _operation(method, path, operation)
-        for path, methods in document["paths"].items()
-        for method, operation in methods.items()
-    ]
-    errors = [
-        f'<tr id="{code}"><td>{status} <code>{code}</code></td><td>{escape(meaning)}</td></tr>'
-        for code, (status, meaning) in sorted(CODES.items(), key=lambda item: item[0] in _EVERYWHERE)
-    ]
-    types = [_type(name, schema) for name, schema in sorted(document["components"]["schemas"].items())]
-    return f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<link rel="icon" href="data:,">
-<title>{escape(info["title"])} {escape(info["version"])}</title><style>{_STYLE}</style></head><body>
-<h1>{escape(info["title"])} <span class="soft">{escape(info["version"])}</span></h1>
-<p>{escape(info["description"])}</p>
-<p class="soft">For programs: <a href="openapi.json">openapi.json</a>. Beside each operation stands the role
-that a key needs; an admin key may do everything.</p>
-<pre>{escape(_EXAMPLE)}</pre>
-<h2>Operations</h2>
-{"".join(operations)}
-<h2>Errors</h2>
-<section><p>Every error is a <a href="#Problem">Problem</a>. Those in the lower part can come from any operation; with
-503 comes <code>Retry-After</code>.</p><table>{"".join(errors)}</table></section>
-<h2>Types</h2>
-{"".join(types)}
-</body></html>
-"""
+    errors = [{"code": code, "status": status, "meaning": meaning} for code, (status, meaning) in CODES.items()]
+    return render(
+        "docs.html",
+        title=info["title"],
+        version=info["version"],
+        description=info["description"],
+        example=EXAMPLE,
+        operations=[
+            _operation(method, path, operation)
+            for path, methods in document["paths"].items()
+            for method, operation in methods.items()
+        ],
+        own_errors=[error for error in errors if error["code"] not in COMMON_CODES],
+        common_errors=[error for error in errors if error["code"] in COMMON_CODES],
+        types=[_type(name, schema) for name, schema in sorted(document["components"]["schemas"].items())],
+    )
 
 
-def _operation(method: str, path: str, operation: dict[str, Any]) -> str:
-    rows = []
+def _operation(method: str, path: str, operation: dict[str, Any]) -> dict[str, Any]:
+    rows: list[tuple[str, list[Part]]] = []
     for parameter in operation.get("parameters", []):
-        about = parameter.get("description") or parameter["schema"].get("description", "")
-        allowed = parameter["schema"].get("enum")
-        words = f" ({', '.join(allowed)}; default {parameter['schema']['default']})" if allowed else ""
-        rows.append((f"{parameter['in']}: {parameter['name']}", escape(about + words)))
+        rows.append((f"{parameter['in']}: {parameter['name']}", _parameter(parameter)))
     if body := operation.get("requestBody"):
-        rows.append(("body", _shown(body["content"]["application/json"]["schema"])))
+        rows.append(("body", _schema(body["content"]["application/json"]["schema"])))
     for status, response in operation["responses"].items():
-        shown = ", ".join(
-            _shown(content["schema"]) if "schema" in content else escape(media)
-            for media, content in response["content"].items()
-        )
         if int(status) < 300:
-            rows.append((f"answer {status}", shown))
-    codes = [code for code in operation["x-codes"] if code not in _EVERYWHERE]
+            kinds = [
+                _schema(content["schema"]) if "schema" in content else [("text", media)]
+                for media, content in response["content"].items()
+            ]
+            rows.append((f"response {status}", _joined(kinds, ", ")))
+    codes = [code for code in operation["x-codes"] if code not in COMMON_CODES]
     if codes:
-        rows.append(("errors", ", ".join(f'<a href="#{code}">{code}</a>' for code in codes)))
-    table = "".join(f"<tr><td>{escape(name)}</td><td>{what}</td></tr>" for name, what in rows)
-    return (
-        f'<section id="{operation["operationId"]}"><span class="role">{escape(operation["x-role"] or "no key")}</span>'
-        f'<h3><span class="{method}">{method.upper()}</span> {escape(path)}</h3>'
-        f"<p>{escape(operation['summary'])}</p><table>{table}</table></section>"
-    )
+        rows.append(("errors", _joined([[("link", code)] for code in codes], ", ")))
+    return {
+        "id": operation["operationId"],
+        "method": method.upper(),
+        "path": path,
+        "role": operation["x-role"] or "no key",
+        "summary": operation["summary"],
+        "rows": rows,
+    }
 
 
-def _type(name: str, schema: dict[str, Any]) -> str:
-    required = set(schema.get("required", []))
-    rows = "".join(
-        f"<tr><td><code>{escape(field)}</code></td><td>{_shown(kind)}"
-        f"{'' if field in required else _default(kind)}</td></tr>"
+def _parameter(parameter: dict[str, Any]) -> list[Part]:
+    schema = parameter["schema"]
+    about = parameter.get("description") or schema.get("description", "")
+    if "enum" in schema:
+        about += f" ({', '.join(schema['enum'])}; default {schema['default']})"
+    return [("text", about)]
+
+
+def _type(name: str, schema: dict[str, Any]) -> dict[str, Any]:
+    required = schema.get("required", [])
+    fields = [
+        (field, _schema(kind) + ([] if field in required else [_default(kind)]))
         for field, kind in schema.get("properties", {}).items()
-    )
-    about = escape(schema.get("description", ""))
-    return f'<section id="{escape(name)}"><h3>{escape(name)}</h3><p>{about}</p><table>{rows}</table></section>'
+    ]
+    return {"name": name, "about": schema.get("description", ""), "fields": fields}
 
 
-def _default(kind: dict[str, Any]) -> str:
-    if "default" not in kind:
-        return ' <span class="soft">· may be absent</span>'
-    return f' <span class="soft">· default {escape(json.dumps(kind["default"]))}</span>'
+def _default(kind: dict[str, Any]) -> Part:
+    return ("soft", f" · default {json.dumps(kind['default'])}" if "default" in kind else " · optional")
 
 
-def _shown(schema: dict[str, Any]) -> str:
-    """A schema in a line."""
+def _schema(schema: dict[str, Any]) -> list[Part]:
+    """Return the line that describes a schema."""
     if "$ref" in schema:
-        name = schema["$ref"].rpartition("/")[2]
-        return f'<a href="#{escape(name)}">{escape(name)}</a>'
+        return [("link", schema["$ref"].rpartition("/")[2])]
     if "anyOf" in schema:
-        said = " or ".join(_shown(each) for each in schema["anyOf"])
+        parts = _joined([_schema(each) for each in schema["anyOf"]], " or ")
     elif "enum" in schema:
-        said = " or ".join(f"<code>{escape(json.dumps(each))}</code>" for each in schema["enum"])
+        parts = _joined([[("code", json.dumps(each))] for each in schema["enum"]], " or ")
     elif schema.get("type") == "array":
-        said = f"list of {_shown(schema.get('items', {}))}{_range(schema, 'minItems', 'maxItems')}"
+        length = _range(schema, "minItems", "maxItems")
+        parts = [("text", "list of "), *_schema(schema.get("items", {})), ("text", length)]
     elif schema.get("type") == "object":
-        said = f"object of {_shown(schema.get('additionalProperties') or {})}"
+        parts = [("text", "object of "), *_schema(schema.get("additionalProperties") or {})]
     else:
-        said = escape(str(schema.get("type", "anything")))
-        said += _range(schema, "minimum", "maximum") + _range(schema, "minLength", "maxLength", " characters")
-        if "exclusiveMinimum" in schema:
-            said += f" above {schema['exclusiveMinimum']}"
+        limits = f", above {schema['exclusiveMinimum']}" if "exclusiveMinimum" in schema else ""
+        limits += _range(schema, "minimum", "maximum") + _range(schema, "minLength", "maxLength", " characters")
+        parts = [("text", f"{schema.get('type', 'anything')}{limits}")]
     about = schema.get("description")
-    return f'{said} <span class="soft">{escape(about)}</span>' if about else said
+    return [*parts, ("soft", f" ({about})")] if about else parts
+
+
+def _joined(lines: list[list[Part]], between: str) -> list[Part]:
+    """Return one line of several, with a text between them."""
+    parts: list[Part] = []
+    for k, line in enumerate(lines):
+        parts += [("text", between), *line] if k else line
+    return parts
 
 
 def _range(schema: dict[str, Any], low: str, high: str, unit: str = "") -> str:

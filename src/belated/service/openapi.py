@@ -11,8 +11,8 @@ from belated.service.http import Operation, Query
 REFERENCE = "#/components/schemas/{name}"
 TITLE = "belated"
 ABOUT = (
-    "Decisions whose outcomes come late, out of order, or never. Ask for a decision, play its arm, report the outcome"
-    " whenever it comes. What was answered is on disk."
+    "Decisions whose outcomes come late, out of order, or never. Ask for a decision, play its arm, and report the"
+    " outcome whenever it comes. Every answer is committed before it is sent."
 )
 
 
