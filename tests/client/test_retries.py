@@ -111,7 +111,7 @@ def test_patience_ends_with_what_the_service_said_last(kind: str, status: int) -
         return httpx.Response(status, content=BUSY if status == 503 else b"<html>Bad gateway</html>")
 
     begun = time.monotonic()
-    with stub(kind, handle, patience=0.5) as service, pytest.raises(ServiceUnavailable) as caught:
+    with stub(kind, handle, retry_seconds=0.5) as service, pytest.raises(ServiceUnavailable) as caught:
         service.decide("some")
     assert (caught.value.status, caught.value.code) == (status, "busy" if status == 503 else "unreadable")
     assert ("try again soon" in str(caught.value)) == (status == 503)
@@ -124,7 +124,7 @@ def test_patience_ends_with_what_the_service_said_last(kind: str, status: int) -
 def test_patience_ends_where_nobody_answers(kind: str) -> None:
     begun = time.monotonic()
     url = f"http://127.0.0.1:{free_port()}"
-    with client(kind, url, "k" * 20, patience=0.4) as service:
+    with client(kind, url, "k" * 20, retry_seconds=0.4) as service:
         asks: list[Callable[[], Any]] = [
             lambda: service.decide("some"),
             lambda: service.experiments(),

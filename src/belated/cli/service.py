@@ -16,7 +16,7 @@ from belated.ledger.verify import verify as replay
 
 Say = Callable[[str], None]
 MOST_FAULTS = 20
-VERIFY_PATIENCE = 5.0
+VERIFY_RETRY_SECONDS = 5.0
 """Seconds to wait for a service whose live state is wanted."""
 
 
@@ -101,7 +101,7 @@ def _verify(opened: Ledger, options: argparse.Namespace, say: Say) -> int:
     names = options.experiments or [record.settings.name for record in opened.experiments()]
     if not names:
         say("no experiments")
-    with Client(options.url, patience=VERIFY_PATIENCE) if options.url else nullcontext() as client:
+    with Client(options.url, retry_seconds=VERIFY_RETRY_SECONDS) if options.url else nullcontext() as client:
         broken = sum(_is_broken(opened, name, client, say) for name in names)
     return 1 if broken else 0
 

@@ -4,12 +4,13 @@
         decision = client.decide("button")
         client.observe("button", decision, reward=1.0)
 
-Every decision has an id before it is asked for, so that a request that got no answer is sent again as it was: the
-service answers it once. Where the service is restarted or busy, a client waits and asks again until its patience ends.
+Every decision has an id before it is asked for, so that a request without an answer can be sent again as it was: the
+service answers it once. If the service is restarted, busy or cannot be reached, a client pauses and sends the request
+again, for up to `retry_seconds`.
 """
 
 from belated.client.async_client import AsyncClient
 from belated.client.client import Client
-from belated.client.requests import ServiceError, ServiceUnavailable
+from belated.client.errors import ServiceError, ServiceUnavailable
 
 __all__ = ["AsyncClient", "Client", "ServiceError", "ServiceUnavailable"]

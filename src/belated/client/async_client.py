@@ -1,15 +1,24 @@
 """The client for programs that await answers."""
 
-import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
-from typing import Any, TypeVar
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import aclosing
+from typing import TypeVar
 
 import httpx
 
 from belated.api.types import Deadline, DecisionResponse, Experiment, LedgerEvent, OutcomeReceipt, Summary
-from belated.client import requests
-from belated.client.requests import PATIENCE_SECONDS, TIMEOUT_SECONDS, Patience, Request
+from belated.client import connection, requests
+from belated.client.connection import TIMEOUT_SECONDS
+from belated.client.requests import Items, Request
+from belated.client.retries import (
+    RETRY_SECONDS,
+    AsyncRetryTransport,
+    Attempts,
+    Retries,
+    connection_errors,
+    resume_async_stream,
+    streamed,
+)
 
 T = TypeVar("T")
 
@@ -23,13 +32,15 @@ class AsyncClient:
         key: str | None = None,
         *,
         timeout: float = TIMEOUT_SECONDS,
-        patience: float = PATIENCE_SECONDS,
-        transport: Any = None,
+        retry_seconds: float = RETRY_SECONDS,
+        transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        self._patience = patience
-        self._http = httpx.AsyncClient(
-            base_url=url, headers=requests.headers(key), **requests.options(timeout, transport)
-        )
+        address, headers, timeouts = connection.address(url), connection.headers(key), connection.timeouts(timeout)
+        self._retries = Retries(retry_seconds)
+        if transport is None:
+            transport = httpx.AsyncHTTPTransport(proxy=connection.proxy(address))
+        retrying = AsyncRetryTransport(transport, self._retries)
+        self._http = httpx.AsyncClient(base_url=address, headers=headers, timeout=timeouts, transport=retrying)
 
     async def __aenter__(self) -> "AsyncClient":
         return self
@@ -50,103 +61,75 @@ class AsyncClient:
         seed: int | None = None,
         missing: str | Deadline = "wait",
     ) -> Experiment:
-        """Create an experiment; the one there is, if it has these settings."""
-        return await self._do(requests.create(name, arms, learner, parameters, seed, missing))
+        """Create an experiment; return the one there is, if it has these settings."""
+        return await self._send(requests.create(name, arms, learner, parameters, seed, missing))
 
     async def experiments(self, status: str = "all") -> list[Summary]:
-        """All experiments, or those that are active, paused or archived."""
-        return requests.summaries(await self._do(requests.experiments(status)))
+        """Return all experiments, or those that are active, paused or archived."""
+        return (await self._send(requests.experiments(status))).experiments
 
     async def experiment(self, name: str, *, digest: bool = False) -> Experiment:
-        """An experiment and its state."""
-        return await self._do(requests.experiment(name, digest))
+        """Return an experiment and its state."""
+        return await self._send(requests.experiment(name, digest))
 
     async def pause(self, name: str) -> Experiment:
-        return await self._do(requests.change(name, "pause"))
+        return await self._send(requests.change(name, "pause"))
 
     async def resume(self, name: str) -> Experiment:
-        return await self._do(requests.change(name, "resume"))
+        return await self._send(requests.change(name, "resume"))
 
     async def archive(self, name: str) -> Experiment:
-        return await self._do(requests.change(name, "archive"))
+        return await self._send(requests.change(name, "archive"))
 
     async def decide(self, name: str, id: str | None = None) -> DecisionResponse:
-        """A decision, under your id or a new one; under an id that was used before, the decision made then."""
-        return await self._do(requests.decide(name, id))
+        """Make a decision under your id or a new one; return the decision made before, if the id was used before."""
+        return await self._send(requests.decide(name, id))
 
     async def decide_many(self, name: str, ids: Iterable[str] | int) -> list[DecisionResponse]:
-        """A decision under each id, or so many under new ones."""
-        return [decision for ask in requests.decide_many(name, ids) for decision in await self._do(ask)]
+        """Make a decision under each id, or so many decisions under new ids."""
+        return [decision for request in requests.decide_many(name, ids) for decision in await self._send(request)]
 
     async def observe(
         self, name: str, decision: DecisionResponse | str, *, loss: float | None = None, reward: float | None = None
     ) -> OutcomeReceipt:
-        """Report the outcome of a decision, or of its id. `ServiceError` where it is unknown or contradicts another."""
-        return await self._do(requests.observe(name, decision, loss, reward))
+        """Report the outcome of a decision or its id; raise if it is unknown, or its outcome was another before."""
+        return await self._send(requests.observe(name, decision, loss, reward))
 
     async def observe_many(
         self, name: str, *, losses: Mapping[str, float] | None = None, rewards: Mapping[str, float] | None = None
     ) -> list[OutcomeReceipt]:
-        """Report outcomes by the ids of their decisions; each is answered for itself."""
-        return [receipt for ask in requests.observe_many(name, losses, rewards) for receipt in await self._do(ask)]
+        """Report outcomes by the ids of their decisions; return a receipt for each."""
+        return [
+            receipt for request in requests.observe_many(name, losses, rewards) for receipt in await self._send(request)
+        ]
 
-    async def ledger(self, name: str, after: int = 0) -> AsyncIterator[LedgerEvent]:
-        """Every event of an experiment after a number, up to the last there is now."""
-        while True:
-            try:
-                async with self._open(requests.path(name, f"ledger?after={after}"), {}) as lines:
-                    async for line in lines:
-                        event = requests.event_in(line)
-                        after = event.number
-                        yield event
-                return
-            except httpx.TransportError:
-                continue  # cut short: go on after the last one
+    def ledger(self, name: str, after: int = 0) -> AsyncGenerator[LedgerEvent, None]:
+        """Yield every event of an experiment after a number, up to the last there is now."""
 
-    async def watch(self, name: str) -> AsyncIterator[Experiment]:
-        """The state of an experiment now, and again whenever it has changed, until the service stops."""
-        async with self._open(requests.path(name, "stream"), {"timeout": None}) as lines:
-            async for line in lines:
-                for state in requests.states_in(line):
+        def events(after: int, attempts: Attempts) -> AsyncGenerator[LedgerEvent, None]:
+            return self._stream(requests.ledger(name, after), attempts, self._http.timeout)
+
+        return resume_async_stream(events, after, self._retries)
+
+    async def watch(self, name: str) -> AsyncGenerator[Experiment, None]:
+        """Yield the state of an experiment now, and again whenever it has changed, until the service stops."""
+        with connection_errors():
+            endless = connection.endless(self._http.timeout)
+            async with aclosing(self._stream(requests.watch(name), self._retries.start(), endless)) as states:
+                async for state in states:
                     yield state
 
-    @asynccontextmanager
-    async def _open(self, path: str, settings: dict[str, Any]) -> AsyncIterator[AsyncIterator[bytes]]:
-        """The lines of an answer that comes bit by bit; asked for again until it begins."""
-        patience = Patience(self._patience)
-        while True:
-            request = self._http.build_request("GET", path, **settings)
-            try:
-                response = await self._http.send(request, stream=True)
-            except httpx.TransportError as error:
-                await asyncio.sleep(patience.after(error))
-                continue
-            try:
-                if response.status_code == 200:
-                    yield self._lines(response)
-                    return
-                await response.aread()
-            finally:
-                await response.aclose()
-            requests.answered(response, Experiment)  # raises, unless it is worth asking again
-            await asyncio.sleep(patience.after(response))
+    async def _send(self, request: Request[T]) -> T:
+        response = await self._http.request(request.method, request.path, content=request.body)
+        return requests.answer(response, request)
 
-    @staticmethod
-    async def _lines(response: httpx.Response) -> AsyncIterator[bytes]:
-        lines = requests.Lines()
-        async for piece in response.aiter_bytes():
-            for line in lines.of(piece):
-                yield line
-
-    async def _do(self, ask: Request[T]) -> T:
-        patience = Patience(self._patience)
-        while True:
-            try:
-                response = await self._http.request(ask.method, ask.path, content=ask.body)
-            except httpx.TransportError as error:
-                await asyncio.sleep(patience.after(error))
-                continue
-            answer = requests.answered(response, ask.reply)
-            if answer is not None:
-                return answer
-            await asyncio.sleep(patience.after(response))
+    async def _stream(
+        self, request: Request[T], attempts: Attempts, timeouts: httpx.Timeout
+    ) -> AsyncGenerator[T, None]:
+        extensions = streamed(attempts)
+        async with self._http.stream(request.method, request.path, timeout=timeouts, extensions=extensions) as response:
+            requests.check(response)
+            items = Items(request)
+            async for piece in response.aiter_bytes():
+                for item in items.of(piece):
+                    yield item

@@ -1,15 +1,23 @@
 """The client for programs that wait for answers."""
 
-import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any, TypeVar
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 import httpx
 
 from belated.api.types import Deadline, DecisionResponse, Experiment, LedgerEvent, OutcomeReceipt, Summary
-from belated.client import requests
-from belated.client.requests import PATIENCE_SECONDS, TIMEOUT_SECONDS, Patience, Request
+from belated.client import connection, requests
+from belated.client.connection import TIMEOUT_SECONDS
+from belated.client.requests import Items, Request
+from belated.client.retries import (
+    RETRY_SECONDS,
+    Attempts,
+    Retries,
+    RetryTransport,
+    connection_errors,
+    resume_stream,
+    streamed,
+)
 
 T = TypeVar("T")
 
@@ -25,8 +33,10 @@ class Client:
         Who asks; BELATED_KEY of the environment if none is given.
     timeout
         Seconds to wait for one answer before the request is sent again.
-    patience
-        Seconds to ask again in all, where the service is restarted, busy or cannot be reached.
+    retry_seconds
+        Seconds to send a request again in all, if the service is restarted, busy or cannot be reached.
+    transport
+        A transport of httpx to send requests over, in place of HTTP: for tests.
     """
 
     def __init__(
@@ -35,11 +45,15 @@ class Client:
         key: str | None = None,
         *,
         timeout: float = TIMEOUT_SECONDS,
-        patience: float = PATIENCE_SECONDS,
-        transport: Any = None,
+        retry_seconds: float = RETRY_SECONDS,
+        transport: httpx.BaseTransport | None = None,
     ) -> None:
-        self._patience = patience
-        self._http = httpx.Client(base_url=url, headers=requests.headers(key), **requests.options(timeout, transport))
+        address, headers, timeouts = connection.address(url), connection.headers(key), connection.timeouts(timeout)
+        self._retries = Retries(retry_seconds)
+        if transport is None:
+            transport = httpx.HTTPTransport(proxy=connection.proxy(address))
+        retrying = RetryTransport(transport, self._retries)
+        self._http = httpx.Client(base_url=address, headers=headers, timeout=timeouts, transport=retrying)
 
     def __enter__(self) -> "Client":
         return self
@@ -60,101 +74,68 @@ class Client:
         seed: int | None = None,
         missing: str | Deadline = "wait",
     ) -> Experiment:
-        """Create an experiment; the one there is, if it has these settings."""
-        return self._do(requests.create(name, arms, learner, parameters, seed, missing))
+        """Create an experiment; return the one there is, if it has these settings."""
+        return self._send(requests.create(name, arms, learner, parameters, seed, missing))
 
     def experiments(self, status: str = "all") -> list[Summary]:
-        """All experiments, or those that are active, paused or archived."""
-        return requests.summaries(self._do(requests.experiments(status)))
+        """Return all experiments, or those that are active, paused or archived."""
+        return self._send(requests.experiments(status)).experiments
 
     def experiment(self, name: str, *, digest: bool = False) -> Experiment:
-        """An experiment and its state."""
-        return self._do(requests.experiment(name, digest))
+        """Return an experiment and its state."""
+        return self._send(requests.experiment(name, digest))
 
     def pause(self, name: str) -> Experiment:
-        return self._do(requests.change(name, "pause"))
+        return self._send(requests.change(name, "pause"))
 
     def resume(self, name: str) -> Experiment:
-        return self._do(requests.change(name, "resume"))
+        return self._send(requests.change(name, "resume"))
 
     def archive(self, name: str) -> Experiment:
-        return self._do(requests.change(name, "archive"))
+        return self._send(requests.change(name, "archive"))
 
     def decide(self, name: str, id: str | None = None) -> DecisionResponse:
-        """A decision, under your id or a new one; under an id that was used before, the decision made then."""
-        return self._do(requests.decide(name, id))
+        """Make a decision under your id or a new one; return the decision made before, if the id was used before."""
+        return self._send(requests.decide(name, id))
 
     def decide_many(self, name: str, ids: Iterable[str] | int) -> list[DecisionResponse]:
-        """A decision under each id, or so many under new ones."""
-        return [decision for ask in requests.decide_many(name, ids) for decision in self._do(ask)]
+        """Make a decision under each id, or so many decisions under new ids."""
+        return [decision for request in requests.decide_many(name, ids) for decision in self._send(request)]
 
     def observe(
         self, name: str, decision: DecisionResponse | str, *, loss: float | None = None, reward: float | None = None
     ) -> OutcomeReceipt:
-        """Report the outcome of a decision, or of its id. `ServiceError` where it is unknown or contradicts another."""
-        return self._do(requests.observe(name, decision, loss, reward))
+        """Report the outcome of a decision or its id; raise if it is unknown, or its outcome was another before."""
+        return self._send(requests.observe(name, decision, loss, reward))
 
     def observe_many(
         self, name: str, *, losses: Mapping[str, float] | None = None, rewards: Mapping[str, float] | None = None
     ) -> list[OutcomeReceipt]:
-        """Report outcomes by the ids of their decisions; each is answered for itself."""
-        return [receipt for ask in requests.observe_many(name, losses, rewards) for receipt in self._do(ask)]
+        """Report outcomes by the ids of their decisions; return a receipt for each."""
+        return [receipt for request in requests.observe_many(name, losses, rewards) for receipt in self._send(request)]
 
-    def ledger(self, name: str, after: int = 0) -> Iterator[LedgerEvent]:
-        """Every event of an experiment after a number, up to the last there is now."""
-        while True:
-            try:
-                with self._open(requests.path(name, f"ledger?after={after}"), {}) as lines:
-                    for line in lines:
-                        event = requests.event_in(line)
-                        after = event.number
-                        yield event
-                return
-            except httpx.TransportError:
-                continue  # cut short: go on after the last one
+    def ledger(self, name: str, after: int = 0) -> Generator[LedgerEvent, None, None]:
+        """Yield every event of an experiment after a number, up to the last there is now."""
 
-    def watch(self, name: str) -> Iterator[Experiment]:
-        """The state of an experiment now, and again whenever it has changed, until the service stops."""
-        with self._open(requests.path(name, "stream"), {"timeout": None}) as lines:
-            for line in lines:
-                yield from requests.states_in(line)
+        def events(after: int, attempts: Attempts) -> Generator[LedgerEvent, None, None]:
+            return self._stream(requests.ledger(name, after), attempts, self._http.timeout)
 
-    @contextmanager
-    def _open(self, path: str, settings: dict[str, Any]) -> Iterator[Iterator[bytes]]:
-        """The lines of an answer that comes bit by bit; asked for again until it begins."""
-        patience = Patience(self._patience)
-        while True:
-            request = self._http.build_request("GET", path, **settings)
-            try:
-                response = self._http.send(request, stream=True)
-            except httpx.TransportError as error:
-                time.sleep(patience.after(error))
-                continue
-            try:
-                if response.status_code == 200:
-                    yield self._lines(response)
-                    return
-                response.read()
-            finally:
-                response.close()
-            requests.answered(response, Experiment)  # raises, unless it is worth asking again
-            time.sleep(patience.after(response))
+        return resume_stream(events, after, self._retries)
 
-    @staticmethod
-    def _lines(response: httpx.Response) -> Iterator[bytes]:
-        lines = requests.Lines()
-        for piece in response.iter_bytes():
-            yield from lines.of(piece)
+    def watch(self, name: str) -> Generator[Experiment, None, None]:
+        """Yield the state of an experiment now, and again whenever it has changed, until the service stops."""
+        with connection_errors():
+            endless = connection.endless(self._http.timeout)
+            yield from self._stream(requests.watch(name), self._retries.start(), endless)
 
-    def _do(self, ask: Request[T]) -> T:
-        patience = Patience(self._patience)
-        while True:
-            try:
-                response = self._http.request(ask.method, ask.path, content=ask.body)
-            except httpx.TransportError as error:
-                time.sleep(patience.after(error))
-                continue
-            answer = requests.answered(response, ask.reply)
-            if answer is not None:
-                return answer
-            time.sleep(patience.after(response))
+    def _send(self, request: Request[T]) -> T:
+        response = self._http.request(request.method, request.path, content=request.body)
+        return requests.answer(response, request)
+
+    def _stream(self, request: Request[T], attempts: Attempts, timeouts: httpx.Timeout) -> Generator[T, None, None]:
+        extensions = streamed(attempts)
+        with self._http.stream(request.method, request.path, timeout=timeouts, extensions=extensions) as response:
+            requests.check(response)
+            items = Items(request)
+            for piece in response.iter_bytes():
+                yield from items.of(piece)

@@ -1,11 +1,8 @@
-"""What both clients share: requests, answers, and when to ask again."""
+"""The requests that both clients send, and how their responses are read."""
 
 import math
-import os
-import random
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 from urllib.parse import quote
 
 import httpx
@@ -21,54 +18,24 @@ from belated.api.types import (
     LedgerEvent,
     OutcomeReceipt,
     Problem,
-    Summary,
 )
-from belated.errors import BelatedError
+from belated.client.errors import ServiceError, ServiceUnavailable
+from belated.client.retries import RETRIED
+from belated.errors import InvalidValue
 
 T = TypeVar("T")
 
-TIMEOUT_SECONDS = 30.0
-PATIENCE_SECONDS = 60.0
-_FIRST_PAUSE = 0.05
-_LONGEST_PAUSE = 5.0
-_AGAIN = (502, 503, 504)
 encode = msgspec.json.encode
-_LINE = b"\n"
-
-
-class ServiceError(BelatedError):
-    """The service refused: `code` for programs, the sentence for people, the field that is wrong."""
-
-    def __init__(self, status: int, code: str, message: str, field: str | None = None) -> None:
-        super().__init__(message)
-        self.message = message
-        self.status = status
-        self.code = code
-        self.field = field
-
-
-class ServiceUnavailable(ServiceError):
-    """The service could not be reached, or could not commit, for as long as the client's patience lasted."""
 
 
 class Request(NamedTuple, Generic[T]):
-    """A request and the type of its answer."""
+    """A request and the type of its answer; for a stream, of each item, which stands in a line after `prefix`."""
 
     method: str
     path: str
     reply: type[T]
     body: bytes | None = None
-
-
-def key_or_environment(key: str | None) -> str:
-    key = key or os.environ.get("BELATED_KEY")
-    if not key:
-        raise ValueError("no key is given, and BELATED_KEY is not set; `belated keys create` makes keys")
-    return key
-
-
-def headers(key: str | None) -> dict[str, str]:
-    return {"Authorization": f"Bearer {key_or_environment(key)}", "Content-Type": "application/json"}
+    prefix: bytes = b""
 
 
 def path(name: str, *rest: str) -> str:
@@ -118,12 +85,12 @@ def decide_many(name: str, ids: Iterable[str] | int) -> Iterator[Request[list[De
 
 
 def share(name: str, value: float | None) -> float | None:
-    """A loss or a reward as JSON can hold it: a number of numpy is one as well, nan is none."""
+    """Return a loss or a reward as JSON can hold it: numbers of numpy can be, nan and infinity cannot."""
     if value is None:
         return None
     number = float(value)
     if not math.isfinite(number):
-        raise ValueError(f"{name} is {value!r}; a number from 0 to 1 is needed")
+        raise InvalidValue(f"{name} is {value!r}; a number from 0 to 1 is needed", name)
     return number
 
 
@@ -145,72 +112,50 @@ def observe_many(
         yield Request("POST", path(name, "outcomes"), list[OutcomeReceipt], body)
 
 
-def summaries(answer: Experiments) -> list[Summary]:
-    return answer.experiments
+def ledger(name: str, after: int) -> Request[LedgerEvent]:
+    return Request("GET", path(name, f"ledger?after={after}"), LedgerEvent)
 
 
-class Patience:
-    """When to ask again: soon at first, then less and less often, until patience ends."""
-
-    def __init__(self, seconds: float) -> None:
-        self._until = time.monotonic() + seconds
-        self._pause = _FIRST_PAUSE
-
-    def after(self, failure: httpx.TransportError | httpx.Response) -> float:
-        """How long to wait after a failure before asking again; raises where that would be too late."""
-        pause = self._pause * random.uniform(0.5, 1.0)
-        if isinstance(failure, httpx.Response):
-            wanted = failure.headers.get("retry-after", "")
-            pause = max(pause, min(float(wanted), _LONGEST_PAUSE) if wanted.isdigit() else 0.0)
-        self._pause = min(2 * self._pause, _LONGEST_PAUSE)
-        if time.monotonic() + pause > self._until:
-            if isinstance(failure, httpx.Response):
-                raise refused(failure)
-            raise ServiceUnavailable(503, "unreachable", f"the service does not answer: {failure!r}") from failure
-        return pause
+def watch(name: str) -> Request[Experiment]:
+    return Request("GET", path(name, "stream"), Experiment, prefix=b"data: ")
 
 
-def answered(response: httpx.Response, kind: type[T]) -> T | None:
-    """The answer; None where the request should be sent again."""
-    if response.status_code in _AGAIN:
-        return None
-    if response.status_code >= 300:
-        raise refused(response)
-    return msgspec.json.decode(response.content, type=kind)
+def answer(response: httpx.Response, request: Request[T]) -> T:
+    """Return the answer in a response, or raise `ServiceError`."""
+    check(response)
+    return _decode(msgspec.json.Decoder(request.reply), response.content)
 
 
-def refused(response: httpx.Response) -> ServiceError:
-    kind = ServiceUnavailable if response.status_code in _AGAIN else ServiceError
+def _decode(decoder: msgspec.json.Decoder[T], content: bytes) -> T:
+    try:
+        return decoder.decode(content)
+    except msgspec.MsgspecError as error:
+        raise ServiceError(200, "unreadable", f"the answer is not one of this service: {error}") from error
+
+
+def check(response: httpx.Response) -> None:
+    """Raise `ServiceError` if a request was refused."""
+    if response.is_success:
+        return
+    status = response.status_code
+    kind = ServiceUnavailable if status in RETRIED else ServiceError
     try:
         problem = msgspec.json.decode(response.content, type=Problem)
-    except msgspec.DecodeError:
-        return kind(response.status_code, "unreadable", f"the answer has status {response.status_code} and no reason")
-    return kind(response.status_code, problem.code, problem.message, problem.field)
+    except msgspec.MsgspecError:
+        raise kind(status, "unreadable", f"the answer has status {status} and no reason") from None
+    raise kind(status, problem.code, problem.message, problem.field)
 
 
-class Lines:
-    """Bytes that come in pieces, as lines."""
+class Items(Generic[T]):
+    """The items of a stream, which comes in pieces."""
 
-    def __init__(self) -> None:
+    def __init__(self, request: Request[T]) -> None:
+        self._decoder = msgspec.json.Decoder(request.reply)
+        self._prefix = request.prefix
         self._rest = b""
 
-    def of(self, piece: bytes) -> list[bytes]:
-        """The lines that a piece completes."""
-        *lines, self._rest = (self._rest + piece).split(_LINE)
-        return lines
-
-
-def event_in(line: bytes) -> LedgerEvent:
-    return msgspec.json.decode(line, type=LedgerEvent)
-
-
-def states_in(line: bytes) -> list[Experiment]:
-    """The state in a line of server-sent events, if there is one."""
-    return [msgspec.json.decode(line[6:], type=Experiment)] if line.startswith(b"data: ") else []
-
-
-def options(timeout: float, transport: Any) -> dict[str, Any]:
-    found: dict[str, Any] = {"timeout": timeout}
-    if transport is not None:
-        found["transport"] = transport
-    return found
+    def of(self, piece: bytes) -> list[T]:
+        """Return the items that a piece completes. Lines without the prefix hold none."""
+        *lines, self._rest = (self._rest + piece).split(b"\n")
+        start = len(self._prefix)
+        return [_decode(self._decoder, line[start:]) for line in lines if line.startswith(self._prefix)]
