@@ -1,15 +1,19 @@
-"""Both clients in one dress, and a proxy between them and a server that loses what it should pass on."""
+"""Both clients with the same methods, services made of a function, and a proxy that loses what it should pass on."""
 
 import asyncio
 import socket
 import threading
 import time
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import suppress
 from inspect import isasyncgen
+from types import SimpleNamespace
 from typing import Any, Self
 
-from belated.client import AsyncClient, Client
+import httpx
+import pytest
+
+from belated.client import AsyncClient, Client, retries
 
 BOTH = ("Client", "AsyncClient")
 
@@ -53,6 +57,54 @@ class Awaited:
 
 def client(kind: str, url: str, key: str | None = None, **settings: Any) -> Any:
     return (Client if kind == "Client" else Awaited)(url, key, **settings)
+
+
+def stub(kind: str, handler: Callable[[httpx.Request], httpx.Response], **settings: Any) -> Any:
+    """Return a client whose requests go to a function."""
+    return client(kind, "http://stub", "k" * 20, transport=httpx.MockTransport(handler), **settings)
+
+
+class Body(httpx.SyncByteStream, httpx.AsyncByteStream):
+    """A body in pieces; an error among them is raised. It records whether it was read to its end, and closed."""
+
+    def __init__(self, *pieces: bytes | Exception) -> None:
+        self._pieces = pieces
+        self.is_read = False
+        self.is_closed = False
+
+    def __iter__(self) -> Iterator[bytes]:
+        for piece in self._pieces:
+            if isinstance(piece, Exception):
+                raise piece
+            yield piece
+        self.is_read = True
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for piece in self:
+            yield piece
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    async def aclose(self) -> None:
+        self.close()
+
+
+class Clock:
+    """The clock that retries see: a pause takes no time, but is written down and lets the clock go on."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.now = 1000.0
+        self.pauses: list[float] = []
+        patch.setattr(retries, "time", SimpleNamespace(monotonic=lambda: self.now, sleep=self._sleep))
+        patch.setattr(retries, "asyncio", SimpleNamespace(sleep=self._async_sleep))
+
+    def _sleep(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        self.now += seconds
+
+    async def _async_sleep(self, seconds: float) -> None:
+        self._sleep(seconds)
 
 
 class Lossy:

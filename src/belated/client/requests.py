@@ -123,12 +123,12 @@ def watch(name: str) -> Request[Experiment]:
 def answer(response: httpx.Response, request: Request[T]) -> T:
     """Return the answer in a response, or raise `ServiceError`."""
     check(response)
-    return _decode(msgspec.json.Decoder(request.reply), response.content)
+    return _decode(response.content, request.reply)
 
 
-def _decode(decoder: msgspec.json.Decoder[T], content: bytes) -> T:
+def _decode(content: bytes, kind: type[T]) -> T:
     try:
-        return decoder.decode(content)
+        return msgspec.json.decode(content, type=kind)
     except msgspec.MsgspecError as error:
         raise ServiceError(200, "unreadable", f"the answer is not one of this service: {error}") from error
 
@@ -150,12 +150,11 @@ class Items(Generic[T]):
     """The items of a stream, which comes in pieces."""
 
     def __init__(self, request: Request[T]) -> None:
-        self._decoder = msgspec.json.Decoder(request.reply)
-        self._prefix = request.prefix
+        self._request = request
         self._rest = b""
 
     def of(self, piece: bytes) -> list[T]:
         """Return the items that a piece completes. Lines without the prefix hold none."""
         *lines, self._rest = (self._rest + piece).split(b"\n")
-        start = len(self._prefix)
-        return [_decode(self._decoder, line[start:]) for line in lines if line.startswith(self._prefix)]
+        prefix, kind = self._request.prefix, self._request.reply
+        return [_decode(line[len(prefix) :], kind) for line in lines if line.startswith(prefix)]
