@@ -1,5 +1,6 @@
 """Both clients, every method, against a real server."""
 
+import inspect
 import math
 import subprocess
 import sys
@@ -24,7 +25,7 @@ from belated.api.types import (
     Quantiles,
     Summary,
 )
-from belated.client import ServiceError, ServiceUnavailable
+from belated.client import AsyncClient, Client, ServiceError, ServiceUnavailable
 from belated.errors import BelatedError
 from support.clients import BOTH, client
 from support.http_helpers import serving
@@ -214,6 +215,22 @@ def test_a_key_of_the_environment(kind: str, server: Server, monkeypatch: pytest
     monkeypatch.delenv("BELATED_KEY")
     with pytest.raises(ValueError, match="BELATED_KEY"):
         client(kind, server.url)
+
+
+def test_both_clients_have_the_same_methods_and_parameters() -> None:
+    def parameters(kind: type) -> dict[str, list[str]]:
+        methods = {
+            name: method for name, method in vars(kind).items() if not name.startswith("_") or name == "__init__"
+        }
+        return {
+            name: [str(each) for each in inspect.signature(method).parameters.values()]
+            for name, method in methods.items()
+        }
+
+    sync, awaited = parameters(Client), parameters(AsyncClient)
+    assert len(sync) == 14
+    assert sync.pop("__init__")[:-1] == awaited.pop("__init__")[:-1]  # the last is the transport
+    assert sync == awaited
 
 
 HEAVY = ("numba", "numpy", "starlette", "uvicorn", "apsw", "psycopg", "prometheus_client")

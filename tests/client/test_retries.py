@@ -1,6 +1,7 @@
 """When requests are sent again, for how long, and what is raised in the end; the same for both clients."""
 
 import asyncio
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -181,6 +182,13 @@ def test_without_time_there_is_one_attempt(kind: str, clock: Clock, answer: Any)
     with stub(kind, handle, retry_seconds=0) as service, pytest.raises(ServiceUnavailable):
         service.decide("some")
     assert (len(heard), clock.pauses) == (1, [])
+
+
+def test_retries_may_have_no_end(kind: str, clock: Clock) -> None:
+    heard, handle = answers(*[busy()] * 500, decided())
+    with stub(kind, handle, retry_seconds=math.inf) as service:
+        assert service.decide("some").round == 1
+    assert len(heard) == 501
 
 
 def test_a_pause_beyond_the_time_is_not_waited_for(kind: str, clock: Clock) -> None:

@@ -11,8 +11,10 @@ from types import SimpleNamespace
 from typing import Any, Self
 
 import httpx
+import msgspec
 import pytest
 
+from belated.api.types import LedgerEvent
 from belated.client import AsyncClient, Client, retries
 
 BOTH = ("Client", "AsyncClient")
@@ -62,6 +64,12 @@ def client(kind: str, url: str, key: str | None = None, **settings: Any) -> Any:
 def stub(kind: str, handler: Callable[[httpx.Request], httpx.Response], **settings: Any) -> Any:
     """Return a client whose requests go to a function."""
     return client(kind, "http://stub", "k" * 20, transport=httpx.MockTransport(handler), **settings)
+
+
+def ledger_lines(*numbers: int) -> bytes:
+    """Return the ledger of an experiment that has these events."""
+    events = [LedgerEvent(number, "pause", "", None, None, None, None, None, None, None) for number in numbers]
+    return b"".join(msgspec.json.encode(event) + b"\n" for event in events)
 
 
 class Body(httpx.SyncByteStream, httpx.AsyncByteStream):
