@@ -1,13 +1,15 @@
 """Specs: `pareto:shape=1,scale=10` names a thing and its settings, on the command line, in TOML files and in Python.
 
-Values are numbers, `true`, `false`, words, lists in square brackets, or specs in parentheses:
-`dropout:share=0.1,others=(pareto:shape=1,scale=10)`. A `Registry` turns specs into objects: environments and delays
-each have one. `module:NAME` loads a thing of your own.
+Values are numbers, `true`, `false`, words, lists, or specs in parentheses:
+`dropout:share=0.1,others=(pareto:shape=1,scale=10)`. A list is written with or without square brackets: `means=[0.4,0.5]`
+or `means=0.4,0.5`. A `Registry` turns specs into objects: environments and delays each have one. `module:NAME` loads a
+thing of your own.
 """
 
 import ast
 import inspect
 import sys
+import traceback
 from collections.abc import Container
 from importlib import import_module
 from pathlib import Path
@@ -20,7 +22,7 @@ def parse(text: str) -> tuple[str, dict[str, Any]]:
     """Split `name:key=value,key=value` into the name and its settings."""
     name, _, rest = text.strip().partition(":")
     settings: dict[str, Any] = {}
-    for part in _parts(rest) if rest.strip() else []:
+    for part in _settings(_parts(rest)) if rest.strip() else []:
         key, equals, value = (piece.strip() for piece in part.partition("="))
         if not (equals and key.isidentifier() and value):
             raise InvalidValue(f"{part!r} in {text!r} is not of the form key=value")
@@ -28,6 +30,21 @@ def parse(text: str) -> tuple[str, dict[str, Any]]:
             raise InvalidValue(f"{key} is set twice in {text!r}")
         settings[key] = _value(value)
     return name.strip(), settings
+
+
+def _settings(parts: list[str]) -> list[str]:
+    """Join what belongs to the setting before it, in brackets: `a=1`, `2`, `b=3` becomes `a=[1,2]`, `b=3`."""
+    settings: list[list[str]] = []
+    for part in parts:
+        if "=" in part or not part.strip() or not settings:
+            settings.append([part])
+        else:
+            settings[-1].append(part)
+    listed = []
+    for first, *more in settings:
+        key, _, value = first.partition("=")
+        listed.append(f"{key}=[{','.join([value, *more])}]" if more else first)
+    return listed
 
 
 def _parts(text: str) -> list[str]:
@@ -56,15 +73,14 @@ def _value(text: str) -> Any:
         return text
 
 
-def is_reference(wanted: Any, known: Container[str]) -> bool:
-    """Return whether a text is of the form `module:NAME`, for a thing of the user's own; not where it begins with a
-    known name, so that `robust:delay_constant` is a spec without a value.
+def is_reference(text: str, known: Container[str] = ()) -> bool:
+    """Return whether a text is of the form `module:NAME`, which names a thing of the user's own.
+
+    A text that begins with a known name is a spec: `robust:delay_constant` lacks a value.
     """
-    if not isinstance(wanted, str):
-        return False
-    module, colon, name = wanted.strip().partition(":")
-    is_path = bool(colon) and name.isidentifier() and all(part.isidentifier() for part in module.split("."))
-    return is_path and module not in known
+    module, colon, name = text.strip().partition(":")
+    form = bool(colon) and name.isidentifier() and all(part.isidentifier() for part in module.split("."))
+    return form and module not in known
 
 
 def load(reference: str) -> Any:
@@ -76,8 +92,8 @@ def load(reference: str) -> Any:
         sys.path.insert(0, here)
     try:
         loaded = import_module(module)
-    except ImportError as error:
-        raise InvalidValue(f"{reference!r} cannot be loaded: {error}") from error
+    except Exception as error:
+        raise InvalidValue(f"{reference!r} cannot be loaded: {_cause(error)}") from error
     finally:
         if added:
             sys.path.remove(here)
@@ -85,6 +101,14 @@ def load(reference: str) -> Any:
         public = [each for each in vars(loaded) if not each.startswith("_")]
         raise unknown(f"name in module {module}", name, public)
     return getattr(loaded, name)
+
+
+def _cause(error: Exception) -> str:
+    """Return why a module could not be imported, with the place in it where it is the module's own fault."""
+    if isinstance(error, ImportError | SyntaxError):
+        return str(error)
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {error} ({Path(place.filename).name}, line {place.lineno})"
 
 
 class Registry:
@@ -116,10 +140,8 @@ class Registry:
     @classmethod
     def find(cls, wanted: Any) -> Self:
         """Return the member for a spec, for `module:NAME`, for a table {name = "pareto", ...}, or for an object."""
-        if is_reference(wanted, cls.members):
-            wanted = load(wanted)
-            if isinstance(wanted, type):
-                wanted = wanted()
+        if isinstance(wanted, str) and is_reference(wanted, cls.members):
+            return cls._own(wanted)
         if isinstance(wanted, cls):
             return wanted
         if callable(getattr(wanted, "fill", None)) and not isinstance(wanted, type):
@@ -134,6 +156,21 @@ class Registry:
                 " module:NAME, a table with a name, or an object with `fill` is needed"
             )
         return cls.make(name, settings, wanted)
+
+    @classmethod
+    def _own(cls, reference: str) -> Self:
+        """Return the member that a `module:NAME` names: an object, or a class that needs no arguments."""
+        thing = load(reference)
+        if isinstance(thing, type):
+            try:
+                thing = thing()
+            except TypeError as error:
+                raise InvalidValue(f"{reference!r} cannot be made without arguments: {error}") from error
+        if isinstance(thing, str) or (isinstance(thing, Registry) and not isinstance(thing, cls)):
+            raise InvalidValue(f"{reference!r} is {thing!r}, which is no {cls.kind}")
+        if not isinstance(thing, cls) and not callable(getattr(thing, "fill", None)):
+            raise InvalidValue(f"{reference!r} is {thing!r}, which is no {cls.kind}; a method `fill` is needed")
+        return cls.find(thing)
 
     @classmethod
     def make(cls, name: str, settings: dict[str, Any], wanted: Any) -> Self:

@@ -1,4 +1,5 @@
 """`python -m belated.cli`: the same as `belated`."""
+# PYTHON_ARGCOMPLETE_OK
 
 import sys
 

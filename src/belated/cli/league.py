@@ -1,82 +1,129 @@
-"""The commands that play on the suite: league and sweep, from what was asked for to the files that are left."""
+"""`belated league`, `sweep`, `report` and `cluster-worker`: runs on the suite."""
 
 import argparse
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from belated import learners
+from belated import learners, specs
+from belated.cli.output import Output
+from belated.errors import InvalidValue
 from belated.league import comparison, store
 from belated.league import league as leagues
 from belated.league import suite as suites
 from belated.league.plan import League, LeaguePlan, can_play, competitors
 from belated.league.standings import Standing, rank
-from belated.learners import Learner, TunedLearner
+from belated.learners import TunedLearner
 from belated.report import figures, tables
-from belated.simulation import frames
-
-Say = Callable[[str], None]
+from belated.simulation import frames, parallel
 
 
-def league(options: argparse.Namespace, say: Say) -> int:
-    """`belated league`: its exit status, 1 where a cell failed."""
+def league(options: argparse.Namespace, out: Output) -> int:
+    """Run a league; return 1 where a cell failed."""
     cells = _cells(options.cells, suites.SUITES[options.suite], options.rounds)
     chosen = competitors(options.learners)
     if options.learners is None:  # of the catalogue, those that can play somewhere
         able = tuple(each for each in chosen if any(can_play(each, cell) for cell in cells))
         if left_out := [each.label for each in chosen if each not in able]:
-            say(f"left out, since nobody can tell them what they must know here: {', '.join(left_out)}")
+            out.note(f"left out, since nobody can tell them what they must know here: {', '.join(left_out)}")
         chosen = able
-    return _run(options, chosen, cells, say)
+    return _run(options, chosen, cells, out)
 
 
-def sweep(options: argparse.Namespace, say: Say) -> int:
-    """`belated sweep`: its exit status, 1 where a cell failed."""
+def sweep(options: argparse.Namespace, out: Output) -> int:
+    """Run a learner with several values of a parameter; return 1 where a cell failed."""
     cells = _cells(options.cells, suites.quick, options.rounds)
-    return _run(options, variants(options.learner, options.parameter, options.values), cells, say)
+    return _run(options, variants(options.learner), cells, out)
 
 
-def variants(
-    learner: str | Learner | TunedLearner, parameter: str, values: Sequence[float | str]
-) -> tuple[TunedLearner, ...]:
-    """A learner with one parameter at each of these values."""
-    return tuple(learners.tune(learner, **{parameter: value}) for value in values)
+def variants(spec: str) -> tuple[TunedLearner, ...]:
+    """Return a learner with one parameter at each of its values: `robust:delay_constant=49,1` gives two."""
+    name, settings = specs.parse(spec)
+    several = [key for key, value in settings.items() if isinstance(value, list)]
+    if len(several) != 1:
+        found = f"{' and '.join(several)} have several" if several else "none has several"
+        raise InvalidValue(
+            f"one parameter with several values is needed, as in robust:delay_constant=49,1,0.1; in {spec!r} {found}",
+            "learner",
+        )
+    (swept,) = several
+    return tuple(learners.tune(name, **{**settings, swept: value}) for value in settings[swept])
 
 
-def _cells(ids: Sequence[str] | None, otherwise: Any, rounds: int | None) -> tuple[suites.Cell, ...]:
+def report(options: argparse.Namespace, out: Output) -> int:
+    """Write the report on a league."""
+    from belated.report import report as reports
+
+    out.line(f"written: {reports.write(options.folder)}")
+    return 0
+
+
+def cluster_worker(options: argparse.Namespace, out: Output) -> int:
+    """Work for a Dask cluster until it closes."""
+    parallel.join_cluster(options.address, options.threads)
+    return 0
+
+
+def _cells(
+    ids: Sequence[str] | None, otherwise: Mapping[str, suites.Cell], rounds: int | None
+) -> tuple[suites.Cell, ...]:
     cells = suites.find(ids) if ids else tuple(otherwise.values())
     return tuple(cell.at(rounds) for cell in cells) if rounds is not None else cells
 
 
 def _run(
-    options: argparse.Namespace, chosen: tuple[TunedLearner, ...], cells: tuple[suites.Cell, ...], say: Say
+    options: argparse.Namespace, chosen: tuple[TunedLearner, ...], cells: tuple[suites.Cell, ...], out: Output
 ) -> int:
     plan = LeaguePlan(cells, chosen, options.replications, options.seed)
-    played = leagues.play(plan, options.out, threads=options.threads, cluster=options.cluster, report=say)
-    if played.results:
-        rows = rank(played)
-        counts = {"cell": len(played.cells), "learner": len(chosen), "replication": options.replications}
-        say(", ".join(f"{count} {what}{'s' if count != 1 else ''}" for what, count in counts.items()))
-        say("")
-        say(tables.standings_table(rows, options.replications))
-        if note := tables.league_note(played):
-            say(note)
-        order = [row.learner for row in rows]
-        if len(order) <= tables.MANY:
-            say("")
-            say(tables.league_table(played, order))
-        say("")
-        say("written: " + ", ".join(str(path) for path in write(played, rows, options.out)))
+    own = [each.label for each in chosen if learners.catalogue.get(each.learner.name) != each.learner]
+    if own:
+        out.note(f"results are stored by name: after a change to {', '.join(own)}, use another --out")
+    played = leagues.play(plan, options.out, threads=options.threads, cluster=options.cluster, report=out.note)
+    rows = rank(played) if played.results else []
+    written = write(played, rows, options.out) if played.results else []
+    out.result(_data(played, rows), *(_shown(played, rows) if played.results else ()))
+    if written:
+        out.note("written: " + ", ".join(str(path) for path in written))
     for name, failure in played.failures.items():
-        say(f"cell {name} failed: {failure}")
+        out.note(f"cell {name} failed: {failure}")
     return 1 if played.failures else 0
 
 
+def _shown(played: League, rows: Sequence[Standing]) -> list[Any]:
+    """Return what people see of a league."""
+    plan = played.plan
+    counts = {"cell": len(played.cells), "learner": len(plan.learners), "replication": plan.replications}
+    parts: list[Any] = [", ".join(f"{count} {what}{'s' if count != 1 else ''}" for what, count in counts.items())]
+    parts.append(tables.standings_table(rows, plan.replications))
+    if note := tables.league_note(played):
+        parts.append(note)
+    order = [row.learner for row in rows]
+    if len(order) <= tables.MANY:
+        parts.append(tables.league_table(played, order))
+    return parts
+
+
+def _data(played: League, rows: Sequence[Standing]) -> dict[str, Any]:
+    """Return what programs see of a league. One replication gives no intervals: their ends are null."""
+    results = []
+    for cell in played.cells:
+        result = played.results[cell.id]
+        for learner in result.learners:
+            mean, low, high = result.final(learner)
+            results.append({"cell": cell.id, "learner": learner, "mean": mean, "low": low, "high": high})
+    return {
+        **store.described(played.plan),
+        "standings": [asdict(row) for row in rows],
+        "results": results,
+        "failures": played.failures,
+    }
+
+
 def write(league: League, rows: Sequence[Standing], folder: Path) -> list[Path]:
-    """Numbers as CSV and Parquet, the ranking, the plan, the heat map: the files written."""
+    """Write numbers as CSV and Parquet, the ranking, the plan, the heat map; return the files."""
     written = []
     for name, content in (("final", leagues.final_rows), ("curves", leagues.curve_rows)):
         written.append(folder / f"{name}.csv")

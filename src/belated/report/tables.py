@@ -1,7 +1,6 @@
-"""Tables for a terminal."""
+"""What tables show of learners, cells, comparisons, leagues, bounds and audits."""
 
 import re
-import unicodedata
 from collections.abc import Sequence
 
 from belated.audit.audit import Audit
@@ -9,32 +8,15 @@ from belated.bounds import Bound, Fact
 from belated.league.comparison import Comparison
 from belated.league.plan import League
 from belated.league.standings import Standing
+from belated.league.suite import Cell
 from belated.learners import Learner, published
 from belated.learners.published import NOTATION
+from belated.report.columns import Column, Table, fold, shown_width
 from belated.simulation.intervals import Interval
 from belated.simulation.simulation import Simulation
 
 INFORMED = "†"
 """What marks a learner that was told something about the problem."""
-
-
-def text_table(header: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[bool]) -> str:
-    """Columns as wide as their widest cell, two spaces apart, a rule under the header."""
-    widths = [max(_width(row[k]) for row in [header, *rows]) for k in range(len(header))]
-
-    def line(cells: Sequence[str]) -> str:
-        parts = []
-        for cell, width, to_right in zip(cells, widths, right, strict=True):
-            blank = " " * (width - _width(cell))
-            parts.append(blank + cell if to_right else cell + blank)
-        return "  ".join(parts).rstrip()
-
-    return "\n".join([line(header), "  ".join("─" * width for width in widths), *(line(row) for row in rows)])
-
-
-def _width(text: str) -> int:
-    """On a terminal: hats stand over their letters."""
-    return sum(not unicodedata.combining(character) for character in text)
 
 
 def regret(interval: Interval) -> str:
@@ -49,24 +31,25 @@ MANY = 6
 """More learners than this stand in rows, not in columns."""
 
 
-def comparison_table(comparison: Comparison) -> str:
-    """Final regret of every learner in every cell, the smallest mean of a cell marked by a star."""
+def comparison_table(comparison: Comparison, width: int | None = None) -> str:
+    """Return the final regret of every learner in every cell, the smallest mean of a cell marked by a star.
+
+    Learners stand in columns where they are few and the table fits the width, else in rows.
+    """
     cells = comparison.cells
     titles = [[cell.environment.title, cell.delays.title] for cell in cells]
     results = [[*_finals(cell), f"{cell.uniform_regret[:, -1].mean():,.0f} "] for cell in cells]
     names = [*marked_names(cells[0]), "(uniform play)"]
-    if len(cells[0].learners) <= MANY:
-        rows = [title + result for title, result in zip(titles, results, strict=True)]
-        header = ["environment", "delays", *(f"{name} " for name in names)]
-        table = text_table(header, rows, [False, False, *(True for _ in names)])
-    else:
+    columns = [Column("environment"), Column("delays"), *(Column(f"{name} ", right=True) for name in names)]
+    text = Table(columns, [title + result for title, result in zip(titles, results, strict=True)]).fit(None).text
+    if len(cells[0].learners) > MANY or (width is not None and max(map(shown_width, text.splitlines())) > width):
+        columns = [Column("learner"), *(Column(f"({number}) ", right=True) for number in range(1, len(cells) + 1))]
         rows = [[name, *(result[k] for result in results)] for k, name in enumerate(names)]
-        header = ["learner", *(f"({number}) " for number in range(1, len(cells) + 1))]
-        table = text_table(header, rows, [False, *(True for _ in cells)])
         keys = [f"({number}) {'; '.join(title)}" for number, title in enumerate(titles, 1)]
-        table = "\n".join([*keys, "", table])
+        folded = [line for key in keys for line in fold(key, width, indent="    ")]
+        text = "\n".join([*folded, "", Table(columns, rows, keys=1).fit(width).text])
     note = informed_note(cells[0])
-    return f"{table}\n{note}" if note else table
+    return "\n".join([text, *fold(note, width, indent="  ")]) if note else text
 
 
 def _finals(cell: Simulation) -> list[str]:
@@ -115,28 +98,49 @@ def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in cells)
 
 
-def learner_table(learners: Sequence[Learner]) -> str:
-    """The catalogue, with the symbols of its bounds explained under it."""
-    table = text_table(CATALOGUE_HEADER, catalogue_rows(learners), [False] * len(CATALOGUE_HEADER))
-    width = max(map(len, NOTATION))
-    return "\n".join([table, "", *(f"{symbol:<{width}}  {meaning}" for symbol, meaning in NOTATION.items())])
+def learner_table(learners: Sequence[Learner]) -> Table:
+    """Return the catalogue, its bounds last."""
+    order = (0, 1, 4, 5, 2, 3)
+    columns = [Column(CATALOGUE_HEADER[k], drop=1 if "bound" in CATALOGUE_HEADER[k] else 0) for k in order]
+    return Table(columns, [[row[k] for k in order] for row in catalogue_rows(learners)])
 
 
-def learner_page(learner: Learner) -> str:
-    """One learner: what it is, what it must know, what it can be told, what is published about it."""
-    lines = [f"{learner.name}: {learner.summary}", "", f"paper        {learner.paper}"]
-    lines.append(f"must know    {', '.join(learner.needs) or 'nothing'}")
+def notation(symbols: Sequence[str] = tuple(NOTATION), width: int | None = None) -> str:
+    """Return what symbols of the catalogue mean, a line or more for each."""
+    widest = max(map(len, symbols))
+    lines = (fold(f"{symbol:<{widest}}  {NOTATION[symbol]}", width, " " * (widest + 2)) for symbol in symbols)
+    return "\n".join(line for folded in lines for line in folded)
+
+
+def learner_page(learner: Learner, width: int | None = None) -> str:
+    """Return all about one learner: what it is, what it must know, what is published about it, its parameters."""
+    facts = {"paper": learner.paper, "must know": ", ".join(learner.needs) or "nothing"}
     if known := published.get(learner.name):
-        lines.append(f"adversarial  {known.adversarial}")
-        lines.append(f"stochastic   {known.stochastic}")
-        lines.append(f"endless      {'yes' if known.endless else 'no'}: {known.why}")
+        facts |= {"adversarial": known.adversarial, "stochastic": known.stochastic}
+        facts["endless"] = f"{'yes' if known.endless else 'no'}: {known.why}"
+    lines = [*fold(f"{learner.name}: {learner.summary}", width, "  "), ""]
+    for name, text in facts.items():
+        lines += fold(f"{name:<11}  {text}", width, " " * 13)
     if learner.parameters:
+        columns = [Column("parameter"), Column("default"), Column("allowed"), Column("what it is", fold=True)]
         rows = []
         for each in learner.parameters:
             allowed = " or ".join(each.choices) if each.choices else f"{each.low:g} to {each.high:g}"
             rows.append([each.name, each.shown(each.default), allowed, each.summary])
-        lines += ["", text_table(["parameter", "default", "allowed", "what it is"], rows, [False] * 4)]
+        lines += ["", Table(columns, rows).fit(width).text]
     return "\n".join(lines)
+
+
+def cells_table(cells: Sequence[Cell]) -> Table:
+    """Return the cells of the suite: id, title, arms, rounds."""
+    columns = [
+        Column("cell"),
+        Column("what it is", fold=True),
+        Column("arms", right=True),
+        Column("rounds", right=True),
+    ]
+    rows = [[cell.id, cell.title, f"{cell.environment.n_arms:,}", f"{cell.rounds:,}"] for cell in cells]
+    return Table(columns, rows)
 
 
 def standings_rows(rows: Sequence[Standing], replications: int) -> list[list[str]]:
@@ -160,9 +164,15 @@ def standings_rows(rows: Sequence[Standing], replications: int) -> list[list[str
 STANDINGS_HEADER = ("rank", "95 %", "learner", "mean ratio", "95 %", "worst", "in cell", "cells")
 
 
-def standings_table(rows: Sequence[Standing], replications: int) -> str:
-    right = [True, False, False, True, False, True, False, True]
-    return text_table(STANDINGS_HEADER, standings_rows(rows, replications), right)
+def standings_table(rows: Sequence[Standing], replications: int) -> Table:
+    """Return the ranking for a terminal."""
+    right = {0, 3, 5, 7}
+    drop = {7: 1, 6: 2, 1: 3}
+    columns = [
+        Column(name, right=k in right, fold=name == "learner", drop=drop.get(k, 0))
+        for k, name in enumerate(STANDINGS_HEADER)
+    ]
+    return Table(columns, standings_rows(rows, replications))
 
 
 def league_rows(league: League, order: Sequence[str]) -> list[list[str]]:
@@ -187,9 +197,11 @@ def league_header(league: League, order: Sequence[str]) -> list[str]:
     return ["cell", *(name + (INFORMED if name in informed else "") for name in order), "uniform play", "√(KT) + Φ"]
 
 
-def league_table(league: League, order: Sequence[str]) -> str:
-    """Regret at the last round, mean and half of its 95 % interval, the smallest of a cell with a star."""
-    return text_table(league_header(league, order), league_rows(league, order), [False] + [True] * (len(order) + 2))
+def league_table(league: League, order: Sequence[str]) -> Table:
+    """Return regret at the last round, mean and half of its 95 % interval, the smallest of a cell with a star."""
+    cell, *others = league_header(league, order)
+    columns = [Column(cell), *(Column(name, right=True) for name in others)]
+    return Table(columns, league_rows(league, order), keys=1)
 
 
 def league_note(league: League) -> str:
@@ -198,11 +210,10 @@ def league_note(league: League) -> str:
     return f"{INFORMED} told about the problem: {', '.join(told)}" if told else ""
 
 
-def facts_table(facts: Sequence[Fact]) -> str:
-    """What bounds are made of."""
-    return text_table(
-        ["", "value", "what it is"], [[f.symbol, number(f.value), f.meaning] for f in facts], [False, True, False]
-    )
+def facts_table(facts: Sequence[Fact]) -> Table:
+    """Return what bounds are made of."""
+    columns = [Column(""), Column("value", right=True), Column("what it is", fold=True)]
+    return Table(columns, [[fact.symbol, number(fact.value), fact.meaning] for fact in facts])
 
 
 BOUNDS_HEADER = ("learner", "regime", "bound on regret", "value", "constants", "source")
@@ -223,15 +234,20 @@ def bounds_rows(bounds: Sequence[Bound]) -> list[list[str]]:
     ]
 
 
-def bounds_table(bounds: Sequence[Bound]) -> str:
-    return text_table(BOUNDS_HEADER, bounds_rows(bounds), [False, False, False, True, False, False])
+def bounds_table(bounds: Sequence[Bound]) -> Table:
+    """Return the bounds for a terminal."""
+    columns = [
+        Column(name, right=name == "value", fold=name == "bound on regret", drop=1 if name == "source" else 0)
+        for name in BOUNDS_HEADER
+    ]
+    return Table(columns, bounds_rows(bounds))
 
 
-AUDIT_HEADER = ("statement", "what is measured", "bound", "measured", "slack", "holds?", "where in the paper")
+AUDIT_HEADER = ("lemma", "what is measured", "bound", "measured", "slack", "holds?", "where in the paper")
 
 
 def audit_rows(audit: Audit) -> list[list[str]]:
-    """Each statement with what was measured; a dash where it does not apply."""
+    """Return each lemma with what was measured; a dash where it does not apply."""
     rows = []
     for each in audit.findings:
         if each.bound != each.bound:
@@ -247,8 +263,13 @@ def audit_rows(audit: Audit) -> list[list[str]]:
     return rows
 
 
-def audit_table(audit: Audit) -> str:
-    return text_table(AUDIT_HEADER, audit_rows(audit), [False, False, True, True, True, False, False])
+def audit_table(audit: Audit) -> Table:
+    """Return the findings of an audit for a terminal."""
+    columns = [
+        Column(name, right=k in (2, 3, 4), fold=k == 1, drop=1 if name == "where in the paper" else 0)
+        for k, name in enumerate(AUDIT_HEADER)
+    ]
+    return Table(columns, audit_rows(audit))
 
 
 def number(value: float) -> str:

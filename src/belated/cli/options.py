@@ -1,0 +1,89 @@
+"""Options that several commands share."""
+
+import argparse
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from belated.cli import completion
+
+
+def add_command(commands: Any, name: str, summary: str, description: str | None = None) -> argparse.ArgumentParser:
+    """Add a command; its description is shown as it is written."""
+    command: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=summary,
+        description=description or f"{summary[0].upper()}{summary[1:]}.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    return command
+
+
+def complete(action: argparse.Action, completer: Callable[..., list[str]]) -> None:
+    """Let the shell complete an argument by these words."""
+    action.completer = completer  # type: ignore[attr-defined]
+
+
+def add_tables(command: argparse.ArgumentParser) -> None:
+    """Add the options of every command that prints a table."""
+    command.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    command.add_argument("--wide", action="store_true", help="print all columns, however wide the table gets")
+
+
+def add_learners(command: argparse.ArgumentParser, what: str) -> None:
+    """Add --learners."""
+    action = command.add_argument("--learners", nargs="+", metavar="LEARNER", help=what)
+    complete(action, completion.learners)
+
+
+def add_cells(command: argparse.ArgumentParser, *names: str, **settings: Any) -> None:
+    """Add an argument for cells of the suite."""
+    complete(command.add_argument(*names, metavar="CELL", **settings), completion.cells)
+
+
+def add_repetition(command: argparse.ArgumentParser, usual: int, given: bool = True) -> None:
+    """Add --replications and --seed with their usual values; `given=False` leaves them None where they are not given."""
+    command.add_argument(
+        "--replications",
+        type=whole,
+        metavar="N",
+        default=usual if given else None,
+        help=f"how often to repeat the run; default: {usual}",
+    )
+    command.add_argument(
+        "--seed", type=whole, metavar="N", default=0 if given else None, help="of the random numbers; default: 0"
+    )
+
+
+def add_threads(command: argparse.ArgumentParser) -> None:
+    """Add --threads."""
+    command.add_argument("--threads", type=whole, metavar="N", help="default: one for each core")
+
+
+def add_out(command: argparse.ArgumentParser, folder: str) -> None:
+    """Add --out."""
+    command.add_argument(
+        "--out", type=Path, default=Path(folder), metavar="DIR", help="folder for the files; default: %(default)s"
+    )
+
+
+def add_store(command: argparse.ArgumentParser) -> None:
+    """Add --store."""
+    command.add_argument(
+        "--store",
+        default=os.environ.get("BELATED_STORE", "sqlite:///belated.db"),
+        help="sqlite:///PATH or postgresql://…; default: BELATED_STORE, else sqlite:///belated.db",
+    )
+
+
+def whole(text: str) -> int:
+    """Return a whole number as people write it: 100000, 100_000, 100,000, 1e5."""
+    try:
+        number = float(text.replace(",", "").replace("_", ""))
+    except ValueError:
+        number = 0.5
+    if not number.is_integer():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
+    return int(number)
