@@ -1,16 +1,17 @@
 """Specs: `pareto:shape=1,scale=10` names a thing and its settings, on the command line, in TOML files and in Python.
 
 Values are numbers, `true`, `false`, words, lists, or specs in parentheses:
-`dropout:share=0.1,others=(pareto:shape=1,scale=10)`. A list is written with or without square brackets: `means=[0.4,0.5]`
-or `means=0.4,0.5`. A `Registry` turns specs into objects: environments and delays each have one. `module:NAME` loads a
-thing of your own.
+`dropout:share=0.1,others=(pareto:shape=1,scale=10)`. A list is written with or without square brackets:
+`means=[0.4,0.5]` or `means=0.4,0.5`. A `Registry` turns specs into objects: environments and delays each have one.
+`module:NAME` loads a thing of your own.
 """
 
 import ast
+import difflib
 import inspect
 import sys
 import traceback
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -83,8 +84,11 @@ def is_reference(text: str, known: Container[str] = ()) -> bool:
     return form and module not in known
 
 
-def load(reference: str) -> Any:
-    """Return the object NAME of a `module:NAME`; the module may be a file in the current folder."""
+def load(reference: str, known: Iterable[str] = ()) -> Any:
+    """Return the object NAME of a `module:NAME`; the module may be a file in the current folder.
+
+    Where there is no such module, the error suggests the nearest of the known names.
+    """
     module, _, name = reference.strip().partition(":")
     here = str(Path.cwd())
     added = here not in sys.path and "" not in sys.path
@@ -93,7 +97,9 @@ def load(reference: str) -> Any:
     try:
         loaded = import_module(module)
     except Exception as error:
-        raise InvalidValue(f"{reference!r} cannot be loaded: {_cause(error)}") from error
+        near = difflib.get_close_matches(module, known, n=1) if isinstance(error, ModuleNotFoundError) else []
+        hint = f". Did you mean {near[0]!r}? Its settings are written key=value" if near else ""
+        raise InvalidValue(f"{reference!r} cannot be loaded: {_cause(error)}{hint}") from error
     finally:
         if added:
             sys.path.remove(here)
@@ -160,7 +166,7 @@ class Registry:
     @classmethod
     def _own(cls, reference: str) -> Self:
         """Return the member that a `module:NAME` names: an object, or a class that needs no arguments."""
-        thing = load(reference)
+        thing = load(reference, cls.members)
         if isinstance(thing, type):
             try:
                 thing = thing()

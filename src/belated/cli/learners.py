@@ -7,6 +7,7 @@ from belated.cli.output import Output
 from belated.errors import InvalidValue
 from belated.league import suite
 from belated.learners import Learner, catalogue, find, published
+from belated.learners.published import NOTATION
 from belated.report import tables
 
 
@@ -23,7 +24,7 @@ def learners(options: argparse.Namespace, out: Output) -> int:
         out.result(_page(learner), tables.learner_page(learner, out.width))
     else:
         table = tables.learner_table(known)
-        symbols = ["endless?"] if table.fit(out.width).left_out else list(tables.NOTATION)
+        symbols = ["endless?"] if table.fit(out.width).left_out else list(NOTATION)
         more = "`belated learners NAME` describes a learner: its bounds, parameters and paper"
         out.result([_facts(learner) for learner in known], table, tables.notation(symbols, out.width), more)
     return 0

@@ -43,17 +43,17 @@ def add_cells(command: argparse.ArgumentParser, *names: str, **settings: Any) ->
     complete(command.add_argument(*names, metavar="CELL", **settings), completion.cells)
 
 
-def add_repetition(command: argparse.ArgumentParser, usual: int, given: bool = True) -> None:
-    """Add --replications and --seed with their usual values; `given=False` leaves them None where they are not given."""
+def add_repetition(command: argparse.ArgumentParser, usual: int, in_file: bool = False) -> None:
+    """Add --replications and --seed. Their defaults are the usual values, or None where a file may give them."""
     command.add_argument(
         "--replications",
         type=whole,
         metavar="N",
-        default=usual if given else None,
+        default=None if in_file else usual,
         help=f"how often to repeat the run; default: {usual}",
     )
     command.add_argument(
-        "--seed", type=whole, metavar="N", default=0 if given else None, help="of the random numbers; default: 0"
+        "--seed", type=whole, metavar="N", default=None if in_file else 0, help="of the random numbers; default: 0"
     )
 
 

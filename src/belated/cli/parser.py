@@ -102,7 +102,7 @@ def _add_compare(commands: Any) -> None:
     delays = compare.add_argument("--delays", nargs="+", metavar="DELAYS", help="specs or module:NAME")
     complete(delays, completion.delays)
     compare.add_argument("--rounds", type=whole, metavar="N", help="how long to play; default: 300,000")
-    add_repetition(compare, usual=20, given=False)
+    add_repetition(compare, usual=20, in_file=True)
     add_threads(compare)
     add_out(compare, "results/compare")
     add_tables(compare)

@@ -100,7 +100,7 @@ def tune(learner: "str | Learner | TunedLearner", **values: Value) -> TunedLearn
 
 def _loaded(reference: str) -> "Learner | TunedLearner":
     """Return the learner that a `module:NAME` names: an object, or a class in plain Python."""
-    thing = specs.load(reference)
+    thing = specs.load(reference, catalogue)
     if isinstance(thing, Learner | TunedLearner):
         return thing
     if isinstance(thing, type):
