@@ -27,6 +27,7 @@ from belated.league.suite import Cell
 from belated.learners import TunedLearner, catalogue, tune
 from belated.report import figures
 from belated.report.tables import markdown_table
+from belated.simulation.plot import new_figure, settings
 
 KAPPAS = (0.5, 1.0, 4.0, 8.0, 16.0)
 CONSTANTS = (8.0, 1.0, 0.1, 0.01)
@@ -146,10 +147,10 @@ def report(suite_measures: dict[str, dict[str, Any]], labels: list[str], hunted:
 
 def draw(suite_measures: dict[str, dict[str, Any]], labels: list[str], hunted: NDArray[np.float64]) -> Any:
     """How good on the suite on the whole, how bad at the worst: against adversaries, and in a cell."""
-    plt = figures._pyplot()
     worst = dict(zip(labels, hunted.max(axis=1), strict=True))
-    with plt.rc_context(figures.SETTINGS):
-        figure, panels = plt.subplots(1, 2, figsize=(9.6, 4.2), layout="constrained", sharex=True)
+    with settings():
+        figure = new_figure(9.6, 4.2)
+        panels = figure.subplots(1, 2, sharex=True)
         for axes, title in zip(panels, ("worst adversary found", "worst cell of the suite"), strict=True):
             for label, each in suite_measures.items():
                 if label not in worst:

@@ -20,6 +20,7 @@ from belated import learners as catalogue
 from belated.audit.drift import Drift
 from belated.audit.lemmas import LEMMAS, Measured, Run, exploration_sums, oldest_valid
 from belated.bounds.waiting import Waiting
+from belated.core.display import counted, html_table, number
 from belated.delays import Delays
 from belated.environments import Environment
 from belated.errors import check_count
@@ -55,8 +56,13 @@ class Finding(NamedTuple):
     def slack(self) -> float:
         return self.bound - self.measured
 
+    @property
+    def verdict(self) -> str:
+        """Whether it holds, in a word; a dash where that is not known."""
+        return {True: "yes", False: "NO", None: "–"}[self.holds]
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class Audit:
     """The findings about a learner on a problem."""
 
@@ -72,6 +78,19 @@ class Audit:
     def holds(self) -> bool:
         """Whether nothing that applies is broken."""
         return all(finding.holds is not False for finding in self.findings)
+
+    def __repr__(self) -> str:
+        broken = [finding.name for finding in self.findings if finding.holds is False]
+        return (
+            f"Audit({self.learner}; {self.problem}; {counted(self.rounds, 'round')}, "
+            f"{counted(self.replications, 'replication')}; {'broken: ' + ', '.join(broken) if broken else 'holds'})"
+        )
+
+    def _repr_html_(self) -> str:
+        rows = [
+            [each.name, each.says, number(each.bound), number(each.measured), each.verdict] for each in self.findings
+        ]
+        return html_table(repr(self), ["lemma", "what is measured", "bound", "measured", "holds?"], rows, left=2)
 
     def __getitem__(self, name: str) -> Finding:
         return next(finding for finding in self.findings if finding.name == name)

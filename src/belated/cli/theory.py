@@ -36,7 +36,7 @@ def bounds(options: argparse.Namespace, out: Output) -> int:
     parts: list[Any] = [heading, tables.facts_table(facts), tables.bounds_table(table)]
     if result:
         lines = [f"measured: mean and 95 % interval of {_counted(options.replications)}"]
-        lines += [f"  {name}  {tables.regret(result.final(name))}" for name in result.learners]
+        lines += [f"  {name}  {result.final(name).text}" for name in result.learners]
         parts.append("\n".join(lines))
     data = {
         "problem": cell.title,

@@ -1,4 +1,4 @@
-"""A comparison: learners on every environment with every law of delay. Data in, data out; no printing, no drawing."""
+"""A comparison: learners on every environment with every law of delay."""
 
 import csv
 import tomllib
@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from belated import learners as catalogue
+from belated.core.display import counted, html_table
 from belated.delays import Delays
 from belated.environments import Environment
 from belated.errors import InvalidValue, check_count, unknown
+from belated.league.plot import draw
 from belated.simulation import Simulation, simulate
+from belated.simulation.plot import new_window, settings
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,7 @@ def read_settings(path: Path) -> dict[str, Any]:
         raise InvalidValue(f"{path} is not TOML: {error}") from error
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison:
     """A plan and what came out: one simulation for each cell, environment by environment, each with all delays."""
 
@@ -75,6 +78,30 @@ class Comparison:
     @property
     def learners(self) -> tuple[str, ...]:
         return self.cells[0].learners
+
+    def plot(self) -> Any:
+        """Draw every cell in a new figure of your matplotlib backend; return the array of axes.
+
+        There is a row for each environment and a column for each law of delay.
+        """
+        with settings():
+            return draw(self, new_window(1.0, 1.0))
+
+    def __repr__(self) -> str:
+        plan = self.plan
+        return (
+            f"Comparison({counted(len(plan.learners), 'learner')}, {counted(len(plan.environments), 'environment')}, "
+            f"{counted(len(plan.delays), 'law')} of delay, {counted(plan.rounds, 'round')}, "
+            f"{counted(plan.replications, 'replication')})"
+        )
+
+    def _repr_html_(self) -> str:
+        header = ["environment", "delays", *self.learners]
+        rows = [
+            [cell.environment.title, cell.delays.title, *(cell.final(name).text for name in self.learners)]
+            for cell in self.cells
+        ]
+        return html_table(f"{self!r}: regret at the last round", header, rows, left=2)
 
 
 def compare(plan: ComparisonPlan, *, threads: int | None = None) -> Comparison:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from belated.audit.audit import Audit
 from belated.bounds import Bound, Fact
+from belated.core.display import number
 from belated.league.comparison import Comparison
 from belated.league.plan import League
 from belated.league.standings import Standing
@@ -12,19 +13,8 @@ from belated.league.suite import Cell
 from belated.learners import Learner, published
 from belated.learners.published import NOTATION
 from belated.report.columns import Column, Table, fold, shown_width
-from belated.simulation.intervals import Interval
+from belated.simulation.informed import INFORMED, informed_note, marked_names
 from belated.simulation.simulation import Simulation
-
-INFORMED = "†"
-"""What marks a learner that was told something about the problem."""
-
-
-def regret(interval: Interval) -> str:
-    """Mean and half the width of its interval: `1,234 ± 56`."""
-    half = (interval.high - interval.low) / 2.0
-    digits = 0 if abs(interval.mean) >= 100.0 else 1
-    mean = round(float(interval.mean), digits) + 0.0  # no negative zero
-    return f"{mean:,.{digits}f}" + (f" ± {half:,.{digits}f}" if half == half else "")
 
 
 MANY = 6
@@ -39,7 +29,7 @@ def comparison_table(comparison: Comparison, width: int | None = None) -> str:
     cells = comparison.cells
     titles = [[cell.environment.title, cell.delays.title] for cell in cells]
     results = [[*_finals(cell), f"{cell.uniform_regret[:, -1].mean():,.0f} "] for cell in cells]
-    names = [*marked_names(cells[0]), "(uniform play)"]
+    names = [*marked_names(cells[0].told), "(uniform play)"]
     columns = [Column("environment"), Column("delays"), *(Column(f"{name} ", right=True) for name in names)]
     text = Table(columns, [title + result for title, result in zip(titles, results, strict=True)]).fit(None).text
     if len(cells[0].learners) > MANY or (width is not None and max(map(shown_width, text.splitlines())) > width):
@@ -48,7 +38,7 @@ def comparison_table(comparison: Comparison, width: int | None = None) -> str:
         keys = [f"({number}) {'; '.join(title)}" for number, title in enumerate(titles, 1)]
         folded = [line for key in keys for line in fold(key, width, indent="    ")]
         text = "\n".join([*folded, "", Table(columns, rows, keys=1).fit(width).text])
-    note = informed_note(cells[0])
+    note = informed_note(cells[0].told)
     return "\n".join([text, *fold(note, width, indent="  ")]) if note else text
 
 
@@ -56,18 +46,7 @@ def _finals(cell: Simulation) -> list[str]:
     """Each learner's final regret, the smallest marked."""
     finals = [cell.final(learner) for learner in cell.learners]
     least = min(float(final.mean) for final in finals)
-    return [regret(final) + ("*" if float(final.mean) == least and len(finals) > 1 else " ") for final in finals]
-
-
-def marked_names(cell: Simulation) -> list[str]:
-    """The learners' names, those of informed ones with a mark."""
-    return [name + (INFORMED if told else "") for name, told in zip(cell.learners, cell.informed, strict=True)]
-
-
-def informed_note(cell: Simulation) -> str:
-    """What the marks mean; nothing where there are none."""
-    told = [f"{name} ({', '.join(what)})" for name, what in zip(cell.learners, cell.informed, strict=True) if what]
-    return f"{INFORMED} told about the problem: {', '.join(told)}" if told else ""
+    return [final.text + ("*" if float(final.mean) == least and len(finals) > 1 else " ") for final in finals]
 
 
 CATALOGUE_HEADER = ("learner", "must know", "adversarial bound", "stochastic bound", "endless?", "paper")
@@ -183,7 +162,7 @@ def league_rows(league: League, order: Sequence[str]) -> list[list[str]]:
         finals = {learner: result.final(learner) for learner in result.learners}
         least = min(float(final.mean) for final in finals.values())
         cells = [
-            regret(finals[name]) + ("*" if float(finals[name].mean) == least else "") if name in finals else "–"
+            finals[name].text + ("*" if float(finals[name].mean) == least else "") if name in finals else "–"
             for name in order
         ]
         level = float(result.uniform_regret[:, -1].mean())
@@ -206,8 +185,7 @@ def league_table(league: League, order: Sequence[str]) -> Table:
 
 def league_note(league: League) -> str:
     """What the marks mean; nothing where there are none."""
-    told = [f"{tuned.label} ({', '.join(tuned.informed)})" for tuned in league.plan.learners if tuned.informed]
-    return f"{INFORMED} told about the problem: {', '.join(told)}" if told else ""
+    return informed_note((tuned.label, tuned.informed) for tuned in league.plan.learners)
 
 
 def facts_table(facts: Sequence[Fact]) -> Table:
@@ -257,8 +235,7 @@ def audit_rows(audit: Audit) -> list[list[str]]:
             if each.interval:
                 width = (each.interval[1] - each.interval[0]) / 2
                 half = f" ± {number(width if width > 1e-9 * abs(each.measured) else 0.0)}"
-            verdict = {True: "yes", False: "NO", None: "–"}[each.holds]
-            numbers = [number(each.bound), number(each.measured) + half, number(each.slack), verdict]
+            numbers = [number(each.bound), number(each.measured) + half, number(each.slack), each.verdict]
         rows.append([each.name, each.says, *numbers, each.where])
     return rows
 
@@ -270,16 +247,3 @@ def audit_table(audit: Audit) -> Table:
         for k, name in enumerate(AUDIT_HEADER)
     ]
     return Table(columns, audit_rows(audit))
-
-
-def number(value: float) -> str:
-    """As many digits as a table needs: 12,345, 17.3, 0.00123."""
-    if value != value or value in (float("inf"), float("-inf")):
-        return {"inf": "∞", "-inf": "-∞"}.get(str(value), "–")
-    if abs(value) >= 1e12:
-        return f"{value:.3g}"
-    if value == int(value):
-        return f"{int(value):,}"
-    if abs(value) >= 100.0:
-        return f"{value:,.0f}"
-    return f"{value:.3g}"

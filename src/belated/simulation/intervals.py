@@ -16,6 +16,14 @@ class Interval(NamedTuple):
     low: Floats
     high: Floats
 
+    @property
+    def text(self) -> str:
+        """A single mean and half the width of its interval: `1,234 ± 56`."""
+        half = (self.high - self.low) / 2.0
+        digits = 0 if abs(self.mean) >= 100.0 else 1
+        mean = round(float(self.mean), digits) + 0.0  # no negative zero
+        return f"{mean:,.{digits}f}" + (f" ± {half:,.{digits}f}" if half == half else "")
+
 
 def student_quantile(freedom: int) -> float:
     """Return the 97.5 % quantile of Student's t: exact for 1 and 2 degrees of freedom, within 0.1 % above.

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from belated import learners as catalogue
+from belated.core.display import counted, html_table
 from belated.delays import Delays, FillsDelays
 from belated.delays import Recorded as RecordedDelays
 from belated.environments import Environment, FillsLosses, Floats
@@ -24,11 +25,12 @@ from belated.learners import Learner, TunedLearner
 from belated.simulation import frames, oracle
 from belated.simulation.intervals import Interval, mean_interval
 from belated.simulation.parallel import available_cores
+from belated.simulation.plot import plot
 from belated.simulation.replication import Job, check_job, run
 from belated.simulation.run import LearnerRun, Trace, new_chunk
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Simulation:
     """What came out of `simulate`. Arrays have shape (learners, replications, ...)."""
 
@@ -60,6 +62,47 @@ class Simulation:
     def final(self, learner: str) -> Interval:
         """Return mean regret at the last round, with its 95 % interval over replications."""
         return mean_interval(self.regret[self._index(learner), :, -1])
+
+    @property
+    def problem(self) -> str:
+        """The environment and the delays, in words."""
+        return f"{self.environment.title}; {self.delays.title}"
+
+    @property
+    def told(self) -> list[tuple[str, tuple[str, ...]]]:
+        """Each learner's name, and what it was told about the problem."""
+        return list(zip(self.learners, self.informed, strict=True))
+
+    def plot(self, learners: str | Sequence[str] | None = None, ax: Any = None) -> Any:
+        """Draw mean regret against rounds, both logarithmic, with 95 % bands and uniform play; return the axes.
+
+        Parameters
+        ----------
+        learners
+            Whose curves to draw, by name; all by default.
+        ax
+            The axes of matplotlib to draw on. By default a new figure is made, and shown as your backend shows figures:
+            in a notebook, under the cell.
+        """
+        chosen = self.learners if learners is None else (learners,) if isinstance(learners, str) else tuple(learners)
+        if not chosen:
+            raise InvalidValue("learners is empty; at least one learner is needed", "learners")
+        for learner in chosen:
+            self._index(learner)
+        return plot(self, chosen, ax)
+
+    def __repr__(self) -> str:
+        names = ", ".join(self.learners) if len(self.learners) <= 6 else counted(len(self.learners), "learner")
+        rounds, replications = int(self.checkpoints[-1]), self.regret.shape[1]
+        runs = f"{counted(rounds, 'round')}, {counted(replications, 'replication')}"
+        return f"Simulation({names}; {self.problem}; {runs})"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            [f"{name} (told {', '.join(what)})" if what else name, self.final(name).text] for name, what in self.told
+        ]
+        rows.append(["uniform play", mean_interval(self.uniform_regret[:, -1]).text])
+        return html_table(repr(self), ["learner", "regret at the last round"], rows)
 
     def rows(self) -> Iterator[tuple[Any, ...]]:
         """Yield every learner's regret at every checkpoint of every replication: the header first."""
