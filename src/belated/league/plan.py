@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from belated import learners
+from belated.core.display import counted, html_table, number
 from belated.environments import Floats
 from belated.errors import InvalidValue, check_count
 from belated.league.suite import Cell
@@ -65,7 +66,7 @@ class LeaguePlan:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class League:
     """What came out: a simulation for each cell that went well, and the errors of the others."""
 
@@ -77,6 +78,25 @@ class League:
     def cells(self) -> tuple[Cell, ...]:
         """The cells that there are results of."""
         return tuple(cell for cell in self.plan.cells if cell.id in self.results)
+
+    def __repr__(self) -> str:
+        failed = f", {counted(len(self.failures), 'cell')} failed" if self.failures else ""
+        return (
+            f"League({counted(len(self.plan.learners), 'learner')}, {counted(len(self.cells), 'cell')}, "
+            f"{counted(self.plan.replications, 'replication')}{failed})"
+        )
+
+    def _repr_html_(self) -> str:
+        from belated.league.standings import mean_ratios, ratios  # which are about leagues
+
+        table = ratios(self)
+        means = mean_ratios(table)
+        order = np.argsort(means, kind="stable")  # those without a cell, nan, last
+        header = ["learner", "mean ratio", "cells"]
+        rows = [
+            [self.plan.labels[k], number(means[k]), str(np.count_nonzero(~np.isnan(table[k])))] for k in order.tolist()
+        ]
+        return html_table(f"{self!r}: regret, over that of the best uninformed learner of each cell", header, rows)
 
     def finals(self) -> Floats:
         """Return regret at the last round: (learners, cells, replications), nan where a learner cannot play."""

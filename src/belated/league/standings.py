@@ -78,13 +78,13 @@ def rank(league: League, seed: int = 0) -> list[Standing]:
     finals = league.finals()
     best = _best(league, finals)
     table = _ratios(league, finals, best)
-    geometric = _geometric(table)
+    geometric = mean_ratios(table)
     rng = np.random.default_rng(seed)
     count = finals.shape[-1]
     draws = np.empty((DRAWS, finals.shape[0]))
     for b in range(DRAWS):
         picks = rng.integers(0, count, (finals.shape[1], count))
-        draws[b] = _geometric(_ratios(league, np.take_along_axis(finals, picks[None], axis=-1), best))
+        draws[b] = mean_ratios(_ratios(league, np.take_along_axis(finals, picks[None], axis=-1), best))
     ranks = _ranks(geometric)
     drawn_ranks = np.array([_ranks(row) for row in draws])
     low, high = np.quantile(draws, [0.025, 0.975], axis=0)
@@ -111,11 +111,15 @@ def rank(league: League, seed: int = 0) -> list[Standing]:
     return sorted(rows, key=lambda row: (row.rank, row.learner))
 
 
-def _geometric(table: Floats) -> Floats:
-    """Return the geometric mean of each row, over the cells in which the learner plays."""
-    return np.asarray(np.exp(np.nanmean(np.log(table), axis=1)))
+def mean_ratios(table: Floats) -> Floats:
+    """Return the geometric mean of each row, over the cells in which the learner plays; nan where there is none."""
+    played = ~np.isnan(table)
+    logarithms = np.where(played, np.log(table), 0.0).sum(axis=1)
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.exp(logarithms / played.sum(axis=1)))
 
 
 def _ranks(values: Floats) -> NDArray[np.int64]:
-    """Return ranks: 1 for the smallest; equal values share the better rank."""
+    """Return ranks: 1 for the smallest; equal values share the better rank, and who has none, nan, is last."""
+    values = np.where(np.isnan(values), np.inf, values)
     return np.array([1 + np.count_nonzero(values < value - 1e-12) for value in values])

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from belated import bounds
+from belated.core.display import counted
 from belated.delays import Delays
 from belated.environments import Environment
 from belated.errors import unknown
@@ -21,7 +22,7 @@ ROUNDS = 100_000
 QUICK_ROUNDS = 20_000
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Cell:
     """One problem: of the suite, or your own, from environments and delays, words for them, or objects that fill."""
 
@@ -33,6 +34,9 @@ class Cell:
     def __post_init__(self) -> None:
         object.__setattr__(self, "environment", Environment.find(self.environment))
         object.__setattr__(self, "delays", Delays.find(self.delays))
+
+    def __repr__(self) -> str:
+        return f"Cell({self.id!r}, {self.title}; {counted(self.rounds, 'round')})"
 
     @property
     def title(self) -> str:

@@ -114,31 +114,31 @@ class Pages(NamedTuple):
     size: Callable[[int], int]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Learner:
     """One algorithm of the catalogue."""
 
     name: str
     summary: str
     paper: str
-    size: Callable[[int], int] = field(repr=False)
+    size: Callable[[int], int]
     """How many numbers its state has for so many arms."""
-    decide: Callable[..., Any] = field(repr=False)
-    learn: Callable[..., Any] = field(repr=False)
-    patience: Callable[..., Any] | None = field(default=None, repr=False)
-    forget: Callable[..., Any] | None = field(default=None, repr=False)
-    losses_at: Layout = field(default_factory=Layout, repr=False)
+    decide: Callable[..., Any]
+    learn: Callable[..., Any]
+    patience: Callable[..., Any] | None = None
+    forget: Callable[..., Any] | None = None
+    losses_at: Layout = field(default_factory=Layout)
     """Where the loss estimates stand in its state."""
     parameters: tuple[Parameter, ...] = ()
-    draw_at: int | None = field(default=None, repr=False)
-    delay_at: int | None = field(default=None, repr=False)
-    pages: Pages | None = field(default=None, repr=False)
+    draw_at: int | None = None
+    delay_at: int | None = None
+    pages: Pages | None = None
     keeps_skipped: bool = False
-    gauges: tuple[Gauge, ...] = field(default=(), repr=False)
+    gauges: tuple[Gauge, ...] = ()
     """What an audit may read of its state."""
-    proof_constant: str | None = field(default=None, repr=False)
+    proof_constant: str | None = None
     """The parameter that is the constant c of the paper's proof, where its lemmas are claimed of the learner."""
-    check: Callable[[Mapping[str, Value]], None] | None = field(default=None, repr=False)
+    check: Callable[[Mapping[str, Value]], None] | None = None
     """Refuses parameters, given by name, that make no sense together."""
 
     @property
@@ -146,6 +146,10 @@ class Learner:
         """What it must know; nothing, for most. `delay` is that of each decision, when it is made."""
         known = tuple(parameter.name for parameter in self.parameters if parameter.default == KNOWN)
         return known + (("delay",) if self.delay_at is not None else ())
+
+    def __repr__(self) -> str:
+        settings = [f"{each.name}={each.shown(each.default)}" for each in self.parameters]
+        return f"Learner({', '.join([repr(self.name), *settings])})"
 
     def new_state(self, n_arms: int) -> NDArray[np.float64]:
         state = np.zeros(self.size(n_arms))
@@ -213,12 +217,15 @@ def _addresses(*functions: Any) -> tuple[int, ...]:
     return tuple(address(each, kind) if each else 0 for each, kind in zip(functions, signatures, strict=True))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TunedLearner:
     """A learner and the parameters that were set."""
 
     learner: Learner
     values: Mapping[str, Value]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.label!r})"
 
     @property
     def label(self) -> str:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from belated import learners
 from belated.core import rounds
+from belated.core.display import html_table, largest, number
 from belated.core.kernels import PATIENCE, entry
 from belated.core.rounds import Run
 from belated.errors import AlreadyObserved, InvalidValue, SnapshotError, UnknownDecision
@@ -313,6 +314,13 @@ class Bandit:
             f"Bandit({len(self._labels)} arms, learner={self.learner!r}, rounds={self.rounds}, "
             f"outstanding={self.outstanding}, skipped={self.skipped})"
         )
+
+    def _repr_html_(self) -> str:
+        p, estimates = self.distribution, self.loss_estimates
+        rows = [[str(self._labels[k]), number(p[k]), number(estimates[k])] for k in largest(p)]
+        if len(rows) < len(self._labels):
+            rows.append(["…", "", ""])
+        return html_table(repr(self), ["arm", "probability", "loss estimate"], rows)
 
     def __reduce__(self) -> Any:
         return Bandit.from_bytes, (self.to_bytes(),)

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from belated.core import pages
+from belated.core.display import html_table, largest, number
 from belated.core.rounds import NONE, Run, enlarge, new_clock, new_memory
 from belated.environments import Floats
 from belated.errors import InvalidValue
@@ -58,6 +59,26 @@ class Trace:
         rounds, arms = self.distributions.shape
         skipped, came = int(np.count_nonzero(self.skipped)), int(np.count_nonzero(~np.isnan(self.losses)))
         return f"Trace({rounds:,} rounds, {arms} arms, {came:,} outcomes came, {skipped:,} decisions skipped)"
+
+    def _repr_html_(self) -> str:
+        n_arms = self.distributions.shape[1]
+        came = ~np.isnan(self.losses)
+        chosen = np.bincount(self.arms, minlength=n_arms)
+        heard = np.bincount(self.arms[came], minlength=n_arms)
+        losses = np.bincount(self.arms[came], self.losses[came], minlength=n_arms)
+        last = self.distributions[-1] if self.arms.size else np.full(n_arms, np.nan)
+        rows = [
+            [
+                str(arm),
+                number(chosen[arm]),
+                number(losses[arm] / heard[arm] if heard[arm] else np.nan),
+                number(last[arm]),
+            ]
+            for arm in largest(chosen)
+        ]
+        if len(rows) < n_arms:
+            rows.append(["…", "", "", ""])
+        return html_table(repr(self), ["arm", "chosen", "mean loss", "last probability"], rows)
 
 
 class Chunk(NamedTuple):
