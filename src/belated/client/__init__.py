@@ -9,8 +9,11 @@ service answers it once. If the service is restarted, busy or cannot be reached,
 again, for up to `retry_seconds`.
 """
 
-from belated.client.async_client import AsyncClient
-from belated.client.client import Client
-from belated.client.errors import ServiceError, ServiceUnavailable
+from belated.errors import needs_extra
+
+with needs_extra("the client", "client"):
+    from belated.client.async_client import AsyncClient
+    from belated.client.client import Client
+    from belated.client.errors import ServiceError, ServiceUnavailable
 
 __all__ = ["AsyncClient", "Client", "ServiceError", "ServiceUnavailable"]

@@ -6,8 +6,9 @@ ones_i and zeros_i being the outcomes 1 and 0 observed of arm i. A loss between 
 probability (Agrawal & Goyal 2012). Under delay nothing changes: the posterior is that of what has arrived. Without
 delay regret is (1 + o(1)) sum_i Delta_i log T / kl(mu_i, mu_best) where losses are stochastic.
 
-Its random numbers are made of the draw of the round, so repeating the draws repeats them. The arm is certain once theta is
-drawn: the propensity that is reported is 1, not the probability over theta, and serves no importance weighting.
+Its random numbers are made of the draw of the round, so repeating the draws repeats them. The arm is certain once
+theta is drawn: the propensity that is reported is 1, not the probability over theta, and serves no importance
+weighting.
 """
 
 import math
