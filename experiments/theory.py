@@ -18,13 +18,13 @@ from belated.audit import audit, lemmas
 from belated.audit.audit import Audit
 from belated.audit.lemmas import Run
 from belated.bounds.waiting import Waiting, follow
-from belated.core.display import number
 from belated.delays import Delays
 from belated.league import suite
 from belated.league.suite import Cell
 from belated.learners import tune
 from belated.report.tables import markdown_table
 from belated.simulation.parallel import available_cores
+from belated.templates.display import number
 
 CONSTANTS = (49.0, 8.0, 1.0, 0.1, 0.01)
 READINGS = ("constant:delay=1", "uniform:low=0,high=2", "constant:delay=20", "pareto:shape=1,scale=10")

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from belated import Bandit, audit, learners, simulate, suite
-from belated.core.display import MOST_ROWS, counted, html_table, largest, number
 from belated.league import ComparisonPlan, League, LeaguePlan, compare, competitors, play, rank
 from belated.learners import PythonLearner
 from belated.simulation import Simulation, replay
+from belated.templates.display import MOST_ROWS, counted, html_table, largest, number
 from support.plain_exp3 import PlainExp3
 
 

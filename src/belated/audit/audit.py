@@ -20,7 +20,6 @@ from belated import learners as catalogue
 from belated.audit.drift import Drift
 from belated.audit.lemmas import LEMMAS, Measured, Run, exploration_sums, oldest_valid
 from belated.bounds.waiting import Waiting
-from belated.core.display import counted, html_table, number
 from belated.delays import Delays
 from belated.environments import Environment
 from belated.errors import check_count
@@ -28,6 +27,7 @@ from belated.learners import Learner, TunedLearner
 from belated.simulation.intervals import mean_interval
 from belated.simulation.replication import Job, check_job, compile_for, play_again, replicate
 from belated.simulation.run import Trace
+from belated.templates.display import counted, html_table, number
 
 Floats = NDArray[np.float64]
 

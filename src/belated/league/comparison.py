@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from belated import learners as catalogue
-from belated.core.display import counted, html_table
 from belated.delays import Delays
 from belated.environments import Environment
 from belated.errors import InvalidValue, check_count, unknown
 from belated.league.plot import draw
 from belated.simulation import Simulation, simulate
 from belated.simulation.plot import new_window, settings
+from belated.templates.display import counted, html_table
 
 
 @dataclass(frozen=True)

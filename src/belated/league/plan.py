@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from belated import learners
-from belated.core.display import counted, html_table, number
 from belated.environments import Floats
 from belated.errors import InvalidValue, check_count
 from belated.league.suite import Cell
 from belated.learners import Learner, TunedLearner
 from belated.simulation import Simulation, oracle, spaced_checkpoints
 from belated.simulation.replication import Job
+from belated.templates.display import counted, html_table, number
 
 POINTS = 60
 """Checkpoints of each curve."""

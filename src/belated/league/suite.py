@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from belated import bounds
-from belated.core.display import counted
 from belated.delays import Delays
 from belated.environments import Environment
 from belated.errors import unknown
+from belated.templates.display import counted
 
 ROUNDS = 100_000
 QUICK_ROUNDS = 20_000

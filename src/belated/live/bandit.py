@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from belated import learners
 from belated.core import rounds
-from belated.core.display import html_table, largest, number
 from belated.core.kernels import PATIENCE, entry
 from belated.core.rounds import Run
 from belated.errors import AlreadyObserved, InvalidValue, SnapshotError, UnknownDecision
@@ -26,6 +25,7 @@ from belated.learners.learner import Value
 from belated.live import snapshot
 from belated.live.decisions import Decision, Receipt, check_delay, checked_loss, round_of
 from belated.live.labels import Arm, arm_labels
+from belated.templates.display import html_table, largest, number
 
 _DRAWS = 128  # random numbers fetched at once: one at a time they would cost more than the decision
 _USED = Receipt.USED

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 
 from belated.audit.audit import Audit
 from belated.bounds import Bound, Fact
-from belated.core.display import number
 from belated.league.comparison import Comparison
 from belated.league.plan import League
 from belated.league.standings import Standing
@@ -15,7 +14,7 @@ from belated.learners.published import NOTATION
 from belated.report.columns import Column, Table, fold, shown_width
 from belated.simulation.informed import INFORMED, informed_note, marked_names
 from belated.simulation.simulation import Simulation
-
+from belated.templates.display import number
 
 MANY = 6
 """More learners than this stand in rows, not in columns."""

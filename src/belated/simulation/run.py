@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from belated.core import pages
-from belated.core.display import html_table, largest, number
 from belated.core.rounds import NONE, Run, enlarge, new_clock, new_memory
 from belated.environments import Floats
 from belated.errors import InvalidValue
@@ -25,6 +24,7 @@ from belated.simulation.loop import (
     compiled_play,
 )
 from belated.simulation.schedule import new_schedule
+from belated.templates.display import html_table, largest, number
 
 NO_LOSSES = np.empty((0, 0))
 """In place of losses that are coins, flipped when they are looked at."""

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from belated import learners as catalogue
-from belated.core.display import counted, html_table
 from belated.delays import Delays, FillsDelays
 from belated.delays import Recorded as RecordedDelays
 from belated.environments import Environment, FillsLosses, Floats
@@ -28,6 +27,7 @@ from belated.simulation.parallel import available_cores
 from belated.simulation.plot import plot
 from belated.simulation.replication import Job, check_job, run
 from belated.simulation.run import LearnerRun, Trace, new_chunk
+from belated.templates.display import counted, html_table
 
 
 @dataclass(frozen=True, repr=False)
