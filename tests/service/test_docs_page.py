@@ -86,7 +86,14 @@ def test_the_page_fits_its_window(page: Page, width: int) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_page_can_be_read_in_both_themes(page: Page, scheme: Scheme) -> None:
+def test_the_page_can_be_read_in_both_themes(page: Page, server: Server, scheme: Scheme) -> None:
+    """Also the row that a link leads to, which is highlighted."""
+    page.goto(f"{server.url}/docs#conflict")
+    grounds = page.evaluate(
+        "[...document.querySelectorAll('tr')].map(r => getComputedStyle(r.lastElementChild))"
+        ".map(style => style.backgroundColor)"
+    )
+    assert len(set(grounds)) == 2
     check_readable(page, scheme, {"text", "soft", "link", "code"})
 
 

@@ -1,4 +1,4 @@
-"""What people see of results: tables for a terminal, figures, and a report in one HTML page."""
+"""Results for people: tables for a terminal, figures, and the report of a league in one HTML page."""
 
 from belated.report.report import write
 
