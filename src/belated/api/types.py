@@ -42,14 +42,14 @@ StatusName = Literal["active", "paused", "archived"]
 
 
 class Deadline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """No outcome within so many seconds means this loss."""
+    """A default loss, used when no outcome arrives within the deadline."""
 
     deadline: Annotated[float, Meta(gt=0, le=MOST_SECONDS, description="seconds after the decision")]
     loss: Share
 
 
 class NewExperiment(msgspec.Struct, forbid_unknown_fields=True):
-    """An experiment to be created. Nothing of it can be changed later."""
+    """The settings of a new experiment. They cannot be changed later."""
 
     name: Name
     arms: (
@@ -67,22 +67,24 @@ class NewExperiment(msgspec.Struct, forbid_unknown_fields=True):
             Meta(
                 ge=2,
                 le=10_000,
-                description="so many arms: 0, 1, 2, …",
+                description="a number of arms, labelled 0, 1, 2, …",
                 extra={"needs": "a number of arms from 2 to 10,000"},
             ),
         ]
     )
-    learner: Annotated[str, Meta(min_length=1, max_length=200, description="a name of `belated learners`")] = "balanced"
+    learner: Annotated[
+        str, Meta(min_length=1, max_length=200, description="a learner that `belated learners` lists")
+    ] = "balanced"
     parameters: dict[str, float | str] = {}
     seed: Annotated[int, Meta(ge=0, le=MOST_SEED)] | None = None
     missing: Annotated[
         Literal["wait"] | Deadline,
-        Meta(description="what a missing outcome means: `wait` as long as the learner does, or a default loss"),
+        Meta(description="what a missing outcome means: `wait` as long as the learner waits, or use a default loss"),
     ] = "wait"
 
 
 class DecisionRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """A decision that is asked for. The same id again is answered with the same decision."""
+    """A request for a decision. The same id returns the same decision."""
 
     id: Id | None = None
 
@@ -114,11 +116,11 @@ class OutcomeReport(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class OutcomeReceipt(msgspec.Struct, omit_defaults=True):
-    """What became of an outcome.
+    """What happened to an outcome.
 
-    used: learned from. skipped: kept in the ledger, but the learner or the deadline was over with the decision.
-    repeated: reported before, and `first` says what became of it. conflict: another loss was reported before, and that
-    one stays. unknown: there is no such decision.
+    used: the learner learned from it. skipped: it is kept in the ledger, but came after the learner's patience or the
+    deadline. repeated: it was reported before; `first` is the receipt of the first report. conflict: another loss was
+    reported before, and the first one counts. unknown: there is no such decision.
     """
 
     decision: str
@@ -138,7 +140,7 @@ class ArmState(msgspec.Struct):
 
 
 class Quantiles(msgspec.Struct):
-    """Of the delays of outcomes that came; None before the first."""
+    """Quantiles of the delays of the outcomes so far; null before the first outcome."""
 
     p50: float | None
     p90: float | None
@@ -153,7 +155,7 @@ class DelayQuantiles(msgspec.Struct):
 
 
 class OutcomeCounts(msgspec.Struct):
-    """Outcomes by what became of them."""
+    """Counts of outcomes: used, skipped, and defaults for missing ones."""
 
     used: int
     skipped: int
@@ -196,7 +198,7 @@ class Summary(msgspec.Struct):
 
 
 class Experiments(msgspec.Struct):
-    """The experiments there are."""
+    """The list of experiments."""
 
     experiments: list[Summary]
 
@@ -225,7 +227,7 @@ class Health(msgspec.Struct):
 
 
 class Problem(msgspec.Struct):
-    """What is wrong: a word for programs, a sentence for people, and where."""
+    """An error: a code for programs, a message for people, and the field that is wrong, if any."""
 
     code: str
     message: str

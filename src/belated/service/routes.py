@@ -26,7 +26,7 @@ OPERATIONS = [
     Operation(
         "POST",
         "/v1/experiments",
-        "Create an experiment. The same request again answers with the experiment there is.",
+        "Create an experiment. Sending the same request again returns the existing experiment.",
         handlers.create,
         "admin",
         {200: Experiment, 201: Experiment},
@@ -40,22 +40,29 @@ OPERATIONS = [
         handlers.list_experiments,
         "read",
         {200: Experiments},
-        query=(Query("status", "only those", ("all", "active", "paused", "archived"), "all"),),
+        query=(Query("status", "only experiments with this status", ("all", "active", "paused", "archived"), "all"),),
     ),
     Operation(
         "GET",
         ONE,
-        "The state of an experiment: distribution, counts, outstanding, patience, drift, delays.",
+        "Return the state of an experiment: probabilities, counts, outstanding decisions, patience, drift, delays.",
         handlers.read,
         "read",
         {200: Experiment},
         refusals=("unknown_experiment",),
-        query=(Query("digest", "with a digest of the whole state, to compare", ("false", "true"), "false"),),
+        query=(
+            Query(
+                "digest",
+                "include a digest of the experiment's whole state, for comparisons",
+                ("false", "true"),
+                "false",
+            ),
+        ),
     ),
     Operation(
         "POST",
         f"{ONE}/decisions",
-        "Decide: one decision, or a list of up to 1,000. An id that was used before answers with its decision.",
+        "Make a decision, or a list of up to 1,000. An id that was used before returns the same decision.",
         handlers.decide,
         "decide",
         {200: DecisionResponse | list[DecisionResponse]},
@@ -66,7 +73,7 @@ OPERATIONS = [
     Operation(
         "POST",
         f"{ONE}/outcomes",
-        "Report the outcome of a decision, or a list of up to 1,000, each answered for itself.",
+        "Report the outcome of a decision, or a list of up to 1,000; each gets its own receipt.",
         handlers.observe,
         "decide",
         {200: OutcomeReceipt | list[OutcomeReceipt]},
@@ -84,38 +91,58 @@ OPERATIONS = [
             refusals=("unknown_experiment", "archived"),
         )
         for word, summary, handler in (
-            ("pause", "Decide nothing new until resumed; outcomes are still taken.", handlers.pause),
-            ("resume", "Decide again.", handlers.resume),
-            ("archive", "Decide nothing new, for good; outcomes are still taken.", handlers.archive),
+            (
+                "pause",
+                "Stop new decisions until the experiment is resumed. Outcomes are still accepted.",
+                handlers.pause,
+            ),
+            ("resume", "Allow new decisions again after a pause.", handlers.resume),
+            ("archive", "Stop new decisions for good. Outcomes are still accepted.", handlers.archive),
         )
     ),
     Operation(
         "GET",
         f"{ONE}/ledger",
-        "Every event of an experiment, streamed.",
+        "Stream every event of an experiment.",
         handlers.ledger,
         "read",
         {200: tuple(kind.partition(";")[0] for kind in FORMATS.values())},
         refusals=("unknown_experiment", "no_parquet"),
         query=(
-            Query("format", "how it is written", tuple(FORMATS), "ndjson"),
+            Query("format", "the format of the events", tuple(FORMATS), "ndjson"),
             Query("after", "only events numbered after this one"),
         ),
     ),
     Operation(
         "GET",
         f"{ONE}/stream",
-        "Server-sent events: the state of an experiment whenever it has changed.",
+        "Stream the state of an experiment whenever it changes, as server-sent events.",
         handlers.stream,
         "read",
         {200: ("text/event-stream",)},
         refusals=("unknown_experiment",),
     ),
-    Operation("GET", "/metrics", "Figures for Prometheus.", handlers.show_metrics, "read", {200: ("text/plain",)}),
-    Operation("GET", "/healthz", "Whether the worker lives.", handlers.health, None, {200: Health}),
-    Operation("GET", "/readyz", "Whether the worker can commit.", handlers.ready, None, {200: Health, 503: Health}),
     Operation(
-        "GET", "/openapi.json", "This description, for programs.", handlers.openapi, None, {200: ("application/json",)}
+        "GET", "/metrics", "Return metrics for Prometheus.", handlers.show_metrics, "read", {200: ("text/plain",)}
     ),
-    Operation("GET", "/docs", "This description, for people.", handlers.docs, None, {200: ("text/html",)}),
+    Operation("GET", "/healthz", "Report whether the worker is running.", handlers.health, None, {200: Health}),
+    Operation(
+        "GET",
+        "/readyz",
+        "Report whether the worker can commit to the ledger.",
+        handlers.ready,
+        None,
+        {200: Health, 503: Health},
+    ),
+    Operation(
+        "GET",
+        "/openapi.json",
+        "Return this description for programs, as OpenAPI.",
+        handlers.openapi,
+        None,
+        {200: ("application/json",)},
+    ),
+    Operation(
+        "GET", "/docs", "Return this description as a page for people.", handlers.docs, None, {200: ("text/html",)}
+    ),
 ]
