@@ -49,7 +49,7 @@ def _described(operation: Operation, schema_of: dict[str, Any]) -> dict[str, Any
         described["security"] = []
     else:
         described["security"] = [{"key": []}]
-        described["description"] = f"Needs a key that may {operation.role}."
+        described["description"] = f"Needs a key with the role {operation.role}."
     parameters = [_name()] if "{name}" in operation.path else []
     parameters += [_parameter(query) for query in operation.query]
     if parameters:
