@@ -23,7 +23,7 @@ RETRIED = (502, 503, 504)
 _FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 5.0
 _STREAM = "belated.attempts"
-_chance = random.SystemRandom()  # leaves alone the generator that programs seed
+_random = random.SystemRandom()  # leaves alone the generator that programs seed
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Attempts:
         return self._next_pause(float(wanted) if wanted.isdecimal() else 0.0)
 
     def _next_pause(self, wanted: float) -> float | None:
-        pause = max(self._pause * _chance.uniform(0.5, 1.0), min(wanted, _LONGEST_PAUSE))
+        pause = max(self._pause * _random.uniform(0.5, 1.0), min(wanted, _LONGEST_PAUSE))
         self._pause = min(2 * self._pause, _LONGEST_PAUSE)
         return pause if time.monotonic() + pause <= self._until else None
 

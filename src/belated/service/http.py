@@ -1,6 +1,6 @@
 """HTTP, as little as there must be: one application for each path, which checks the key, reads the body, answers.
 
-Handlers get a `Request` and give a `Response`; whatever goes wrong is a `ApiError` with the one form of error.
+Handlers get a `Request` and give a `Response`; whatever goes wrong is an `ApiError`, which has the one form of error.
 """
 
 import logging
@@ -123,10 +123,11 @@ class PathApp:
         except Exception:
             logger.exception("%s %s failed", scope["method"], scope["path"])
             response = refused(ApiError("internal", "this should not have happened; the service's log has more"))
-        await send_response(response, send)
+        await send_response(response, send, f"{scope['method']} {scope['path']}")
 
 
-async def send_response(response: Response, send: Send) -> None:
+async def send_response(response: Response, send: Send, request: str = "") -> None:
+    """Send a response; `request` is what the log calls it."""
     if isinstance(response.body, bytes):
         await send(_start(response, len(response.body)))
         await send({"type": "http.response.body", "body": response.body})
@@ -137,7 +138,7 @@ async def send_response(response: Response, send: Send) -> None:
             async for part in parts:
                 await send({"type": "http.response.body", "body": part, "more_body": True})
     except LedgerUnavailable as error:
-        logger.error("a stream was cut short: %s", error)
+        logger.error("the response to %s was cut short: %s", request, error)
         raise  # the connection is closed without an end: the reader sees that something is missing
     await send({"type": "http.response.body", "body": b""})
 
