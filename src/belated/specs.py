@@ -37,7 +37,8 @@ def _settings(parts: list[str]) -> list[str]:
     """Join what belongs to the setting before it, in brackets: `a=1`, `2`, `b=3` becomes `a=[1,2]`, `b=3`."""
     settings: list[list[str]] = []
     for part in parts:
-        if "=" in part or not part.strip() or not settings:
+        is_value = part.strip() and ("=" not in part or part.strip()[0] in "[(")
+        if not is_value or not settings:
             settings.append([part])
         else:
             settings[-1].append(part)

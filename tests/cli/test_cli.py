@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from belated.cli.main import main
+from belated.league.suite import suite
 from belated.learners import catalogue
 
 
@@ -22,8 +23,36 @@ SMALL = ["--rounds", "2e3", "--replications", "3"]
 def test_learners_lists_the_catalogue(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["learners"]) == 0
     out = capsys.readouterr().out
-    for name in (*catalogue, "longest_delay", "horizon, tail_index", "nothing", "min over sets S"):
+    for name in (
+        *catalogue,
+        "longest_delay",
+        "horizon, tail_index",
+        "nothing",
+        "never comes",
+        "--wide shows all columns",
+    ):
         assert name in out
+    assert "min over sets S" not in out  # the bounds are left out, and their symbols with them
+    assert main(["learners", "--wide"]) == 0
+    out = capsys.readouterr().out
+    assert "min over sets S" in out
+    assert "d + √((K + d) T log K)" in out
+
+
+def test_cells_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cells"]) == 0
+    out = capsys.readouterr().out
+    assert [cell for cell in suite if cell not in out] == []
+    assert main(["cells", "resonant-*", "stochastic-k1000/none"]) == 0
+    _, _, *lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == [
+        "resonant-k2/100",
+        "resonant-k2/1000",
+        "resonant-k10/1000",
+        "stochastic-k1000/none",
+    ]
+    assert lines[-1].split()[-2:] == ["1,000", "100,000"]
+    assert "stochastic, 1000 arms, gap 0.4; no delay" in lines[-1]
 
 
 def test_compare_prints_draws_and_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -53,7 +82,7 @@ def test_compare_prints_draws_and_writes(tmp_path: Path, capsys: pytest.CaptureF
         assert float(row["uniform_regret"]) == pytest.approx(2000 * 0.1 * 9 / 10)
 
 
-def test_compare_reads_a_file_and_options_come_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_compare_reads_a_file_and_options_override_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plan = tmp_path / "plan.toml"
     plan.write_text(
         'learners = ["uniform", "tsallis"]\n'
@@ -69,8 +98,8 @@ def test_compare_reads_a_file_and_options_come_first(tmp_path: Path, capsys: pyt
 
 
 def test_the_same_seed_writes_the_same_files(tmp_path: Path) -> None:
-    for name, workers in (("one", "1"), ("two", "2")):
-        assert main(["compare", *SMALL, "--threads", workers, "--out", str(tmp_path / name)]) == 0
+    for name, threads in (("one", "1"), ("two", "2")):
+        assert main(["compare", *SMALL, "--threads", threads, "--out", str(tmp_path / name)]) == 0
     for file in ("curves.csv", "final.csv", "regret.svg", "regret.png"):
         assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes(), file
 
@@ -82,7 +111,26 @@ def test_the_same_seed_writes_the_same_files(tmp_path: Path) -> None:
         (["compare", "--rounds", "-3"], ["rounds is -3"]),
         (["compare", "--delays", "pareto:shape=x"], ["shape is 'x'"]),
         (["compare", "--environments", "bernoulli:means=[0.5,7]"], ["means[1] is 7"]),
-        (["compare", "missing.toml"], ["missing.toml"]),
+        (["compare", "missing.toml"], ["missing.toml: No such file or directory"]),
+        (["compare", "--threads", "0", "--rounds", "9"], ["threads is 0"]),
+        (["compare", "--replications", "0"], ["replications is 0"]),
+        (["compare", "--seed", "-1"], ["seed is -1"]),
+        (["compare", "--learners", "ucb", "ucb"], ["'ucb' is given twice"]),
+        (["compare", "--learners", "none:x"], ["'none:x' cannot be loaded: No module named 'none'"]),
+        (["compare", "--learners", "robst:delay_constant"], ["No module named 'robst'", "Did you mean 'robust'?"]),
+        (["compare", "--delays", "none:x"], ["'x' in 'none:x' is not of the form key=value"]),
+        (["compare", "--delays", "nonne:x"], ["No module named 'nonne'", "Did you mean 'none'?"]),
+        (["learners", "robustt"], ["unknown learner 'robustt'", "Did you mean 'robust'?"]),
+        (["learners", "ucb", "--markdown"], ["--markdown prints the table of all learners"]),
+        (["learners", "--json", "--markdown"], ["--markdown prints the table of all learners"]),
+        (["cells", "stochastic-k11/*"], ["unknown cell 'stochastic-k11/*'"]),
+        (["sweep", "robust"], ["'robust' none has several"]),
+        (["sweep", "robust:delay_constant=1"], ["one parameter with several values is needed", "none has several"]),
+        (["sweep", "ewma:weight=0.1,0.2,exploration=0,0.1"], ["weight and exploration have several"]),
+        (["sweep", "robust:delay_konstant=1,2"], ["Did you mean 'delay_constant'"]),
+        (["sweep", "robustt:delay_constant=1,2"], ["Did you mean 'robust'"]),
+        (["sweep", "robust:delay_constant=1,x"], ["delay_constant is 'x'"]),
+        (["sweep", "robust:delay_constant=1,1"], ["'robust:delay_constant=1' is given twice"]),
     ],
 )
 def test_bad_input_is_one_clear_line(
@@ -111,6 +159,78 @@ def test_help_and_version() -> None:
     assert "compare" in belated().stdout
     assert "pareto:shape=1,scale=10" in belated("compare", "--help").stdout
     assert belated("--version").stdout == "0.1.0\n"
-    refused = belated("compare", "--rounds", "many")
-    assert refused.returncode == 2
-    assert "'many' is not a whole number" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["compare", "--rounds", "many"], "'many' is not a whole number"),
+        (["compare", "--rounds", "1.5"], "'1.5' is not a whole number"),
+        (["compare", "--round", "15"], "unrecognized arguments: --round"),
+        (["audit", "stochastic-k10/100", "--set", "delay_constant=1"], "unrecognized arguments: --set"),
+        (["bounds", "stochastic-k10/100", "--delay-constant", "1"], "unrecognized arguments: --delay-constant"),
+        (["sweep", "robust", "delay_constant", "1"], "unrecognized arguments: delay_constant"),
+        (["league", "--suite", "half"], "invalid choice: 'half'"),
+        (["completion", "tcsh"], "invalid choice: 'tcsh'"),
+        (["keys"], "action"),
+        (["worker", "tcp://127.0.0.1:8786"], "invalid choice: 'worker'"),
+    ],
+)
+def test_arguments_that_do_not_exist(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(arguments)
+    assert stopped.value.code == 2
+    assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["--help"], ["--version"], ["league", "--help"], ["ledger", "verify", "--help"]]
+)
+def test_help_needs_nothing_heavy(arguments: list[str]) -> None:
+    code = (
+        "import sys; from belated.cli.main import main\n"
+        "try: main(sys.argv[1:])\n"
+        "except SystemExit: pass\n"
+        "heavy = {'numpy', 'numba', 'argcomplete', 'msgspec', 'httpx', 'matplotlib'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_an_interrupt_is_told_in_a_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupted(*arguments: object, **settings: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("belated.league.comparison.compare", interrupted)
+    assert main(["compare", *SMALL]) == 130
+    assert capsys.readouterr().err == "belated: stopped\n"
+
+
+def test_without_matplotlib_there_is_no_figure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    small = ["--rounds", "200", "--replications", "2", "--out", str(tmp_path)]
+    for command in (
+        ["compare", "--learners", "ucb"],
+        ["bounds", "stochastic-k2/none", "--learners", "ucb"],
+        ["audit", "stochastic-k2/none"],
+    ):
+        assert main([*command, *small]) == 0
+        out, notes = capsys.readouterr()
+        assert out
+        assert "no figure: figures need matplotlib: pip install 'belated[plots]'" in notes
+    assert main(["league", "--cells", "stochastic-k2/none", "--learners", "ucb", *small]) == 0
+    assert not list(tmp_path.glob("*.png"))
+    assert (tmp_path / "standings.json").exists()
+
+
+def test_without_its_extra_the_service_says_what_it_needs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in [name for name in sys.modules if name.startswith(("belated.cli.service", "belated.client"))]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "httpx", None)
+    assert main(["keys", "list"]) == 2
+    assert capsys.readouterr().err == "belated: the service needs httpx: pip install 'belated[service]'\n"

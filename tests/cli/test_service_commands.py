@@ -1,5 +1,6 @@
 """`belated serve`, `keys` and `ledger`, as people give them."""
 
+import json
 import os
 import re
 import signal
@@ -15,7 +16,10 @@ import apsw
 import httpx
 import pytest
 
+from belated.cli import service
 from belated.cli.main import main
+from belated.cli.output import Output
+from belated.ledger.verify import Verdict
 from support.http_helpers import at, create, decide, done, observe, serving, talk
 from support.serving import ADMIN_KEY, KINDS, Server, Stores
 
@@ -106,7 +110,9 @@ def fails(capsys: Captured, *arguments: str) -> str:
 def test_keys_are_created_listed_and_revoked(tmp_path: Path, capsys: Captured) -> None:
     store = ("--store", Stores.fresh("sqlite", tmp_path))
     assert main(["keys", "list", *store]) == 0
-    assert capsys.readouterr().out.split() == ["id", "role", "created", "revoked", "name"]
+    header, rule = capsys.readouterr().out.splitlines()
+    assert header.split() == ["id", "role", "created", "revoked", "name"]
+    assert set(rule) == {"─", " "}
     secrets, ids = [], []
     for name, *role in (("the shop",), ("dashboard", "--role", "read"), ("me", "--role", "admin")):
         assert main(["keys", "create", name, *role, *store]) == 0
@@ -119,16 +125,44 @@ def test_keys_are_created_listed_and_revoked(tmp_path: Path, capsys: Captured) -
     assert ids[1] in capsys.readouterr().out
     assert main(["keys", "list", *store]) == 0
     listed = capsys.readouterr().out
-    _, *lines = listed.splitlines()
+    _, _, *lines = listed.splitlines()
     assert [line.split()[:2] for line in lines] == [[ids[0], "decide"], [ids[1], "read"], [ids[2], "admin"]]
     assert [line.split()[3] == "-" for line in lines] == [True, False, True]
     assert [line.split(maxsplit=4)[4] for line in lines] == ["the shop", "dashboard", "me"]
-    assert not any(secret in listed for secret in secrets)
+    assert main(["keys", "list", "--json", *store]) == 0
+    printed = capsys.readouterr().out
+    described = json.loads(printed)
+    assert [(key["id"], key["name"]) for key in described] == list(
+        zip(ids, ["the shop", "dashboard", "me"], strict=True)
+    )
+    assert [key["revoked"] is None for key in described] == [True, False, True]
+    assert {tuple(key) for key in described} == {("id", "role", "created", "revoked", "name")}
+    assert not any(secret in listed + printed for secret in secrets)
     assert f"{ids[1]!r} was revoked before" in fails(capsys, "keys", "revoke", ids[1], *store)
     said = fails(capsys, "keys", "revoke", "nobody", *store)
     assert "'nobody'" in said
     assert ids[0] in said
     assert "''" in fails(capsys, "keys", "create", "", *store)
+
+
+def test_a_ledger_without_experiments_is_sound(tmp_path: Path, capsys: Captured) -> None:
+    store = ("--store", Stores.fresh("sqlite", tmp_path))
+    assert main(["keys", "list", *store]) == 0
+    capsys.readouterr()
+    assert main(["ledger", "verify", *store]) == 0
+    assert capsys.readouterr() == ("", "no experiments\n")
+    assert main(["ledger", "verify", "--json", *store]) == 0
+    assert json.loads(capsys.readouterr().out) == []
+    assert "there is no ledger at" in fails(capsys, "ledger", "verify", "--store", f"sqlite:///{tmp_path}/other.db")
+
+
+def test_no_more_than_some_faults_are_shown(capsys: Captured) -> None:
+    verdict = Verdict("one", 1, 1, 0, 0.0, "", [f"fault {number}" for number in range(25)])
+    service._show(verdict, Output())
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].endswith("FAULTY")
+    assert lines[1:21] == [f"  fault {number}" for number in range(20)]
+    assert lines[21:] == ["  and 5 more; --json prints all"]
 
 
 def test_a_key_made_by_the_command_opens_the_door(tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -155,6 +189,10 @@ def test_ledgers_are_verified(server: Server, capsys: Captured, monkeypatch: pyt
     one, two = capsys.readouterr().out.splitlines()
     assert one == "one: 400 events, 300 rounds, 0 states compared: replayed bit for bit"
     assert two.startswith("two: 0 events")
+    assert main(["ledger", "verify", "--store", server.store, "--json"]) == 0
+    first, second = json.loads(capsys.readouterr().out)
+    assert (first["experiment"], first["events"], first["rounds"]) == ("one", 400, 300)
+    assert (second["experiment"], second["sound"], second["faults"]) == ("two", True, [])
     monkeypatch.setenv("BELATED_KEY", ADMIN_KEY)
     assert main(["ledger", "verify", "one", "--store", server.store, "--url", server.url]) == 0
     assert "400 events, 300 rounds, 1 states compared: replayed bit for bit" in capsys.readouterr().out
@@ -183,6 +221,10 @@ def test_a_ledger_that_was_tampered_with_is_faulty(
         connection.close()
         assert main(command) == 1
         assert "FAULTY" in capsys.readouterr().out
+        assert main([*command, "--json"]) == 1
+        (found,) = json.loads(capsys.readouterr().out)
+        assert not found["sound"]
+        assert found["faults"]
 
 
 @pytest.mark.parametrize("format", ["ndjson", "csv", "parquet"])
@@ -197,10 +239,14 @@ def test_ledgers_are_exported_as_the_service_shows_them(
     out = tmp_path / "new" / f"one.{format}"
     assert main([*common, "--out", str(out)]) == 0
     assert out.read_bytes() == expected
-    assert str(out).encode() in capsysbinary.readouterr().out
+    assert capsysbinary.readouterr() == (b"", f"written: {out}\n".encode())
     if format == "ndjson":
         assert main([*common, "--after", "398"]) == 0
         assert capsysbinary.readouterr().out == b"".join(expected.splitlines(keepends=True)[398:])
+
+
+def test_an_export_begins_after_an_event_that_can_be(server: Server, capsys: Captured) -> None:
+    assert "after is -1" in fails(capsys, "ledger", "export", "one", "--after", "-1", "--store", server.store)
 
 
 def test_an_unknown_experiment_is_named_with_those_there_are(server: Server, capsys: Captured) -> None:

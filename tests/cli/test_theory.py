@@ -37,43 +37,92 @@ def test_bounds_of_an_adversarial_cell_say_what_is_missing(capsys: pytest.Captur
 def test_bounds_of_a_file_of_delays(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "delays.txt"
     file.write_text("# observed\n3\nnever\n0\n1\n")
-    assert main(["bounds", str(file), "--arms", "3", "--gaps", "0.1", "0.2", "--json"]) == 0
+    assert main(["bounds", "--delays-file", str(file), "--arms", "3", "--gaps", "0.1", "0.2", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["facts"]["T"] == 4
     assert found["facts"]["D"] == 3 + 2  # what never comes counts until the last round, as does the last one's delay
     assert found["facts"]["d"] == 3
-    assert main(["bounds", str(file), "--arms", "3", "--rounds", "2", "--json"]) == 0
+    assert main(["bounds", "--delays-file", str(file), "--arms", "3", "--rounds", "2", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["facts"]["D"] == 1
 
 
 def test_bounds_are_drawn_over_measured_regret(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["geometric:mean=20", "--learners", "ucb", "robust:delay_constant=2", "--delay-constant", "2"]
-    assert main(["bounds", *words, "--rounds", "2e3", "--replications", "2", "--out", str(tmp_path)]) == 0
-    out = capsys.readouterr().out
+    words = ["--delays", "geometric:mean=20", "--learners", "ucb", "robust:delay_constant=2"]
+    words += ["--learner", "robust:delay_constant=2", "--rounds", "2e3", "--replications", "2"]
+    assert main(["bounds", *words, "--out", str(tmp_path)]) == 0
+    out, notes = capsys.readouterr()
     assert "4√(KT) + 2.83 √(D̂ log K)" in out
     assert "robust:delay_constant=2  " in out
+    assert "measured: mean and 95 % interval of 2 replications" in out
+    assert f"written: {tmp_path / 'bounds.png'}" in notes
     assert (tmp_path / "bounds.png").read_bytes().startswith(b"\x89PNG")
+    assert main(["bounds", *words, "--out", str(tmp_path / "again"), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [row["learner"] for row in found["measured"]] == ["ucb", "robust:delay_constant=2"]
+    assert all(row["low"] < row["mean"] < row["high"] for row in found["measured"])
+    assert (tmp_path / "again" / "bounds.png").exists()
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        ([], "exactly one of CELL, --delays and --delays-file is needed; none is given"),
+        (["stochastic-k10/100", "--delays", "none"], "CELL and --delays are given"),
+        (["--delays", "none", "--delays-file", "x"], "--delays and --delays-file are given"),
         (["stochastic-k10/1001"], "Did you mean 'stochastic-k10/100"),
-        (["parreto:shape=1,scale=10"], "Did you mean 'pareto'"),
-        (["none", "--arms", "3", "--gaps", "0.1", "0.2", "0.3"], "gaps is [0.1, 0.2, 0.3]"),
-        (["none", "--gaps", "1.5"], "gaps is [1.5]"),
-        (["none", "--arms", "1"], "the number of arms is 1"),
-        (["none", "--rounds", "0"], "rounds is 0"),
+        (["stochastic-k10/100", "--arms", "3"], "--arms and --gaps go with --delays and --delays-file"),
+        (["stochastic-k10/100", "--gaps", "0.1"], "cell 'stochastic-k10/100' has its own"),
+        (["stochastic-k10/100", "--rounds", "0"], "rounds is 0"),
+        (["stochastic-k10/100", "--rounds", "-1"], "rounds is -1"),
+        (["pareto:shape=1,scale=10"], "a law of delay, not a cell; --delays pareto:shape=1,scale=10 uses it"),
+        (["{folder}/delays.txt"], "is a file, not a cell; --delays-file {folder}/delays.txt reads delays from it"),
+        (["--delays-file", "{folder}/none.txt"], "{folder}/none.txt: No such file or directory"),
+        (["--delays-file", "{folder}/empty.txt"], "empty.txt has no delays"),
+        (
+            ["--delays-file", "{folder}/delays.txt", "--rounds", "3"],
+            "rounds is 3, but {folder}/delays.txt has 2 delays",
+        ),
+        (["--delays-file", "{folder}/delays.txt", "--rounds", "0"], "rounds is 0"),
+        (["--delays-file", "{folder}/words.txt"], "line 1: 'soon' is not a delay"),
+        (["--delays", "parreto:shape=1,scale=10"], "Did you mean 'pareto'"),
+        (["--delays", "none", "--arms", "3", "--gaps", "0.1", "0.2", "0.3"], "gaps is [0.1, 0.2, 0.3]"),
+        (["--delays", "none", "--gaps", "1.5"], "gaps is [1.5]"),
+        (["--delays", "none", "--gaps", "nan"], "gaps is [nan]"),
+        (["--delays", "none", "--arms", "1"], "the number of arms is 1"),
+        (["--delays", "none", "--rounds", "0"], "rounds is 0"),
+        (["stochastic-k10/100", "--learner", "ucb"], "learner is 'ucb', but only the bounds of robust depend"),
+        (["stochastic-k10/100", "--learner", "hybrid:delay_constant=1"], "only the bounds of robust depend"),
+        (["stochastic-k10/100", "--learner", "robust:delay_constant=0"], "delay_constant is 0"),
+        (["stochastic-k10/100", "--learner", "robust:delay_constnt=1"], "Did you mean 'delay_constant'"),
     ],
 )
-def test_bad_problems_are_refused(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["bounds", *words]) == 2
-    assert message in capsys.readouterr().err
+def test_bad_problems_are_refused(
+    words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "delays.txt").write_text("3\nnever\n")
+    (tmp_path / "empty.txt").write_text("# nothing\n")
+    (tmp_path / "words.txt").write_text("soon\n")
+    assert main(["bounds", *(word.format(folder=tmp_path) for word in words)]) == 2
+    out, error = capsys.readouterr()
+    assert out == ""
+    assert error.count("\n") == 1
+    assert message.format(folder=tmp_path) in error
+
+
+def test_bounds_take_the_constant_of_robust(capsys: pytest.CaptureFixture[str]) -> None:
+    """More patience with a smaller constant: fewer rounds are skipped."""
+    skipped = {}
+    for learner in ("robust", "robust:delay_constant=49", "robust:delay_constant=1"):
+        assert main(["bounds", "stochastic-k10/100", "--rounds", "2000", "--learner", learner, "--json"]) == 0
+        skipped[learner] = json.loads(capsys.readouterr().out)["facts"]["S*"]
+    assert skipped["robust"] == skipped["robust:delay_constant=49"]
+    assert skipped["robust:delay_constant=1"] < skipped["robust"]
 
 
 def test_an_audit_that_holds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cells = ["stochastic-k10/pareto", "constrained-k10/100"]
-    assert main(["audit", *cells, "--rounds", "2000", "--replications", "2", "--out", str(tmp_path)]) == 0
+    common = ["--rounds", "2000", "--replications", "2", "--out", str(tmp_path), "--wide"]
+    assert main(["audit", *cells, *common]) == 0
     out = capsys.readouterr().out
     assert out.count("drift control") == 2
     for statement in LEMMAS:
@@ -85,23 +134,41 @@ def test_an_audit_that_holds(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 
 
 def test_an_audit_that_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["audit", "stochastic-k10/1000", "--learner", "robust", "--set", "delay_constant=0.1", "--rounds", "5000"]
-    assert main([*words, "--seed", "3", "--replications", "1", "--json", "--out", str(tmp_path / "unused")]) == 1
-    found = json.loads(capsys.readouterr().out)
+    words = ["audit", "stochastic-k10/1000", "--learner", "robust:delay_constant=0.1", "--rounds", "5000"]
+    assert main([*words, "--seed", "3", "--replications", "1", "--json", "--out", str(tmp_path)]) == 1
+    (found,) = json.loads(capsys.readouterr().out)  # a list, also of one cell
     assert not found["holds"]
     assert found["learner"] == "robust:delay_constant=0.1"
     broken = {row["lemma"] for row in found["lemmas"] if row["holds"] is False}
     assert "doubling" in broken
-    assert not (tmp_path / "unused").exists()
+    assert {frozenset(row) for row in found["lemmas"]} == {
+        frozenset(("lemma", "says", "where", "holds", "bound", "measured", "slack", "interval"))
+    }
+    assert json.loads((tmp_path / "stochastic-k10-1000.json").read_text()) == found
 
 
-def test_an_audit_names_what_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["audit", "stochastic-k10/100", "--set", "delay_constant=0"]) == 2
-    assert "delay_constant" in capsys.readouterr().err
-    assert main(["audit", "stochastic-k10/100", "--set", "delay_constnt=1"]) == 2
-    assert "Did you mean 'delay_constant'" in capsys.readouterr().err
-    assert main(["audit", "stochastic-k10/100", "--replications", "0"]) == 2
-    assert "replications is 0" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--learner", "robust:delay_constant=0"], "delay_constant is 0"),
+        (["--learner", "robust:delay_constnt=1"], "Did you mean 'delay_constant'"),
+        (["--learner", "robust:delay_constant"], "'delay_constant' in 'robust:delay_constant' is not of the form"),
+        (["--learner", "robust:delay_constant=1,2"], "delay_constant is [1, 2]"),
+        (["--replications", "0"], "replications is 0"),
+        (["--rounds", "0"], "rounds is 0"),
+        (["--seed", "-1"], "seed is -1"),
+    ],
+)
+def test_an_audit_names_what_is_wrong(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["audit", "stochastic-k10/100", *words]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_an_audit_needs_a_cell_of_the_suite(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["audit", "stochastic-k10/1001"]) == 2
+    assert "unknown cell 'stochastic-k10/1001'" in capsys.readouterr().err
+    assert main(["audit", "nothing-*"]) == 2
+    assert "unknown cell 'nothing-*'" in capsys.readouterr().err
 
 
 def test_the_tables_of_the_page_are_made_by_its_experiment() -> None:

@@ -51,7 +51,9 @@ class Output:
 
     def raw(self, data: bytes) -> None:
         """Print bytes as they are."""
-        sys.stdout.buffer.write(data)
+        rest = memoryview(data)
+        while rest:  # with PYTHONUNBUFFERED set, a write may take a part only
+            rest = rest[sys.stdout.buffer.write(rest) :]
 
     def _folded(self, text: str) -> str:
         if self.width is None or all(len(line) <= self.width for line in text.splitlines()):

@@ -1,0 +1,132 @@
+"""Completion in the shell: argcomplete's protocol, and bash itself."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from belated.cli.main import main
+from belated.delays import Delays
+from belated.environments import Environment
+from belated.league.suite import suite
+from belated.learners import catalogue
+
+FOLDER = Path(sys.executable).parent
+
+
+def candidates(line: str) -> list[str]:
+    """Return what completes a line, as a shell asks for it: the answer comes on file descriptor 8."""
+    asking = {
+        "_ARGCOMPLETE": "1",
+        "_ARGCOMPLETE_IFS": "\n",
+        "_ARGCOMPLETE_SUPPRESS_SPACE": "1",
+        "COMP_LINE": line,
+        "COMP_POINT": str(len(line.encode())),
+        "COMP_TYPE": "9",
+    }
+    read, write = os.pipe()
+    try:
+        process = subprocess.run(
+            ["bash", "-c", f'"$0" 8>&{write} 9>/dev/null', str(FOLDER / "belated")],
+            env=os.environ | asking,
+            pass_fds=[write],
+            capture_output=True,
+            timeout=60,
+        )
+    finally:
+        os.close(write)
+    with os.fdopen(read) as answer:
+        found = answer.read()
+    assert (process.returncode, process.stdout) == (0, b"")
+    return sorted(word.strip() for word in found.split("\n") if word.strip())
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("belated learners ro", ["robust"]),
+        ("belated audit stoch", sorted(name for name in suite if name.startswith("stoch"))),
+        ("belated audit resonant-k2/100 --learner exp3_d", ["exp3_delayed", "exp3_drift", "exp3_dropping"]),
+        ("belated cells tiny", ["tiny-k10/100", "tiny-k10/none"]),
+        ("belated bounds resonant-k10", ["resonant-k10/1000"]),
+        ("belated bounds --delays pa", ["pareto"]),
+        ("belated league --suite ", ["full", "quick"]),
+        ("belated league --cells blocks-k2/ blocks-k10", ["blocks-k10/100"]),
+        ("belated league --learners ucb tho", ["thompson"]),
+        ("belated sweep robust:", ["delay_constant="]),
+        ("belated compare --environments res", ["resonant"]),
+        ("belated compare --delays b", ["batches", "burst", "byarm", "byloss"]),
+        ("belated ledger export --format ", ["csv", "ndjson", "parquet"]),
+        ("belated co", ["compare", "completion"]),
+        ("belated completion ", ["bash", "fish", "zsh"]),
+    ],
+)
+def test_what_may_come_next(line: str, expected: list[str]) -> None:
+    words = [word.removeprefix("robust:") for word in candidates(line)]
+    assert [word for word in words if not word.startswith("-")] == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "names"),
+    [
+        ("belated learners ", catalogue),
+        ("belated cells ", suite),
+        (
+            "belated compare --environments ",
+            [n for n, m in Environment.members.items() if m.__module__[:7] == "belated"],
+        ),
+        ("belated compare --delays ", [n for n, m in Delays.members.items() if m.__module__[:7] == "belated"]),
+    ],
+)
+def test_all_names_are_offered(line: str, names: list[str]) -> None:
+    assert [word for word in candidates(line) if not word.startswith("-")] == sorted(names)
+
+
+def test_bash_completes_by_the_printed_line() -> None:
+    script = """
+        eval "$(belated completion bash 2>/dev/null)"
+        complete -p belated
+        COMP_WORDS=(belated learners ro) COMP_CWORD=2 COMP_LINE="belated learners ro" COMP_POINT=19 COMP_TYPE=9
+        _python_argcomplete belated
+        echo "${COMPREPLY[@]}"
+    """
+    done = subprocess.run(
+        ["bash", "-c", script],
+        env=os.environ | {"PATH": f"{FOLDER}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    registered, completed = done.stdout.splitlines()
+    assert "_python_argcomplete" in registered
+    assert completed.strip() == "robust"
+
+
+@pytest.mark.parametrize(
+    ("shell", "line", "file"),
+    [
+        ("bash", 'eval "$(register-python-argcomplete belated)"\n', "~/.bashrc"),
+        ("zsh", 'eval "$(register-python-argcomplete belated)"\n', "~/.zshrc"),
+        ("fish", "register-python-argcomplete --shell fish belated | source\n", "~/.config/fish/config.fish"),
+    ],
+)
+def test_the_line_for_each_shell(shell: str, line: str, file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", shell]) == 0
+    out, note = capsys.readouterr()
+    assert out == line
+    assert file in note
+
+
+def test_without_argcomplete(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("belated.cli.completion.find_spec", lambda name: None)
+    assert main(["completion", "bash"]) == 2
+    assert capsys.readouterr() == ("", "belated: completion needs argcomplete: pip install 'belated[cli]'\n")
+
+
+def test_global_completion_finds_its_mark() -> None:
+    """argcomplete looks for it in the first 1024 bytes of the module that a command or `python -m` runs."""
+    for name in ("main.py", "__main__.py"):
+        source = Path(sys.modules["belated.cli.main"].__file__ or "").with_name(name)
+        assert b"PYTHON_ARGCOMPLETE_OK" in source.read_bytes()[:1024]
