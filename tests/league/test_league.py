@@ -232,8 +232,8 @@ def test_small_leagues(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     """One replication gives no intervals; who can play nowhere is left out with a word."""
     arguments = ["league", "--cells", "stochastic-k10/by-arm", "--rounds", "40", "--replications", "1"]
     assert main([*arguments, "--out", str(tmp_path)]) == 0
-    out = capsys.readouterr().out
-    assert "left out, since nobody can tell them what they must know here: exp3_delayed" in out
+    out, notes = capsys.readouterr()
+    assert "left out, since nobody can tell them what they must know here: exp3_delayed" in notes
     assert "1 cell, 23 learners, 1 replication\n" in out
     assert all(
         line.split()[1] == "–"
@@ -252,11 +252,7 @@ def test_small_leagues(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
 def test_sweep(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = [
         "sweep",
-        "robust",
-        "delay_constant",
-        "49",
-        "1",
-        "0.01",
+        "robust:delay_constant=49,1,0.01",
         "--cells",
         "stochastic-k2/100",
         "--rounds",
@@ -271,7 +267,7 @@ def test_sweep(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert row.count("±") == 3
     assert row.count("*") == 1
     assert (tmp_path / "regret.md").read_text().count("±") == 3
-    assert main(["sweep", "robust", "delay_konstant", "1", "--out", str(tmp_path)]) == 2
+    assert main(["sweep", "robust:delay_konstant=1,2", "--out", str(tmp_path)]) == 2
     assert "Did you mean 'delay_constant'" in capsys.readouterr().err
 
 
