@@ -253,6 +253,7 @@ def test_sweep(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = [
         "sweep",
         "robust:delay_constant=49,1,0.01",
+        "--wide",
         "--cells",
         "stochastic-k2/100",
         "--rounds",
