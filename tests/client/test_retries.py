@@ -71,7 +71,7 @@ def test_pauses_double_from_a_twentieth_of_a_second_to_five_seconds(
         drawn.append((low, high))
         return share
 
-    monkeypatch.setattr(retries._chance, "uniform", uniform)
+    monkeypatch.setattr(retries._random, "uniform", uniform)
     heard, handle = answers(*[busy()] * 6, *[httpx.ReadError("")] * 5, decided())
     with stub(kind, handle) as service:
         assert service.decide("some").round == 1
