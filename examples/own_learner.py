@@ -44,7 +44,7 @@ if __name__ == "__main__":
         print(f"{name:<20} regret {mean:6.0f}   95 % interval {low:6.0f} to {high:6.0f}")
 
     cells = tuple(cell.at(2000) for cell in suite.find(["stochastic-k10/100", "resonant-k2/100"]))
-    settings = league.LeaguePlan(cells, league.competitors([mine, COMPILED, "ucb"]), replications=3)
+    plan = league.LeaguePlan(cells, league.competitors([mine, COMPILED, "ucb"]), replications=3)
     with tempfile.TemporaryDirectory() as folder:
-        played = league.play(settings, Path(folder))
+        played = league.play(plan, Path(folder))
     print("mean regret, learner by learner, cell by cell:", played.finals().mean(axis=2).round().tolist())

@@ -28,7 +28,9 @@ def blocks(page: Path, language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", page.read_text(), flags=re.DOTALL)
 
 
-ALONE = [page for page in PAGES if page.name != "service.md"]  # that one needs a service: tests/test_conversions.py
+ALONE = [
+    page for page in PAGES if page.name != "service.md"
+]  # that one needs a service: tests/service/test_conversions.py
 
 
 @pytest.mark.parametrize("page", [page for page in ALONE if blocks(page, "python")], ids=lambda page: page.name)

@@ -220,7 +220,7 @@ def test_without_matplotlib_there_is_no_figure(
         assert main([*command, *small]) == 0
         out, notes = capsys.readouterr()
         assert out
-        assert "no figure: figures need matplotlib: pip install 'belated[plots]'" in notes
+        assert "no figure: a figure needs matplotlib: pip install 'belated[plots]'" in notes
     assert main(["league", "--cells", "stochastic-k2/none", "--learners", "ucb", *small]) == 0
     assert not list(tmp_path.glob("*.png"))
     assert (tmp_path / "standings.json").exists()
@@ -229,8 +229,10 @@ def test_without_matplotlib_there_is_no_figure(
 def test_without_its_extra_the_service_says_what_it_needs(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name in [name for name in sys.modules if name.startswith(("belated.cli.service", "belated.client"))]:
+    for name in [
+        name for name in sys.modules if name.startswith(("belated.cli.service", "belated.ledger", "belated.api"))
+    ]:
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "httpx", None)
+    monkeypatch.setitem(sys.modules, "msgspec", None)
     assert main(["keys", "list"]) == 2
-    assert capsys.readouterr().err == "belated: the service needs httpx: pip install 'belated[service]'\n"
+    assert capsys.readouterr().err == "belated: the service needs msgspec: pip install 'belated[service]'\n"

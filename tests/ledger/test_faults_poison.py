@@ -79,8 +79,8 @@ def test_commands_that_are_committed_together_with_a_poisoned_one_are_committed(
     sizes = poison(monkeypatch)
 
     async def scenario(ledger: Ledger) -> tuple[int, str]:
-        book = CommandProcessor(ledger)
-        committer = Committer(book, Limits(), WorkerCounters(new_counters(1), 0))
+        processor = CommandProcessor(ledger)
+        committer = Committer(processor, Limits(), WorkerCounters(new_counters(1), 0))
 
         async def together(commands: list[Command]) -> list[Any]:
             sizes.clear()

@@ -8,7 +8,8 @@ from contextlib import closing
 import pytest
 
 from belated.api.types import Deadline, DecisionResponse
-from belated.ledger import processor, sql
+from belated.ledger import processor as processor_module
+from belated.ledger import sql
 from belated.ledger.commands import Answer, Decide
 from belated.ledger.events import ExperimentSettings, Kind
 from belated.ledger.postgres import PostgresLedger
@@ -65,18 +66,18 @@ def test_wherever_the_way_is_cut_a_batch_is_kept_or_refused_and_absent(
     there, absent, survived = ["first"], [], set()
     for at in range(1, MOST_MESSAGES):
         with closing(PostgresLedger(proxy.url)) as ledger:
-            book = CommandProcessor(ledger)
+            processor = CommandProcessor(ledger)
             if is_open:
-                assert attempt(book, f"before-{at}").answers
+                assert attempt(processor, f"before-{at}").answers
             cut = Cut(how, at)
             with proxy.cutting(cut):
-                tried = attempt(book, label := f"batch-{at}")
+                tried = attempt(processor, label := f"batch-{at}")
             agree(tried, label, found_in(all_of(straight)))
             assert not tried.uncertain
             if tried.answers is None:  # ask again with the same ids, or go on with others
                 absent.append(label)
                 label = label if at % 2 else f"after-{at}"
-                assert attempt(book, label).answers
+                assert attempt(processor, label).answers
             elif cut.done:
                 survived.add(at)
             there.append(label)
@@ -94,18 +95,18 @@ def test_wherever_the_way_is_cut_a_batch_is_kept_or_refused_and_absent(
 
 def test_a_way_that_is_down_is_said_soon_and_work_goes_on_when_it_is_up(straight: PostgresLedger, proxy: Proxy) -> None:
     with closing(PostgresLedger(proxy.url)) as ledger:
-        book = CommandProcessor(ledger)
-        assert attempt(book, "before").answers
+        processor = CommandProcessor(ledger)
+        assert attempt(processor, "before").answers
         proxy.down()
         for k in range(3):
             begun = time.monotonic()
-            tried = attempt(book, f"down-{k}")
+            tried = attempt(processor, f"down-{k}")
             assert tried.answers is None
             assert not tried.uncertain
             assert "refused" in tried.message
             assert time.monotonic() - begun < 2.0
         proxy.up()
-        assert attempt(book, "after").answers
+        assert attempt(processor, "after").answers
     found = found_in(recorded(straight))
     assert kept(found, "before")
     assert kept(found, "after")
@@ -115,12 +116,12 @@ def test_a_way_that_is_down_is_said_soon_and_work_goes_on_when_it_is_up(straight
 def test_where_the_way_stays_down_during_a_commit_asking_again_tells_what_came_of_it(
     straight: PostgresLedger, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(processor, "RESOLVE_SECONDS", 0.2)
+    monkeypatch.setattr(processor_module, "RESOLVE_SECONDS", 0.2)
     with closing(PostgresLedger(proxy.url)) as ledger:
-        book = CommandProcessor(ledger)
+        processor = CommandProcessor(ledger)
         begun = time.monotonic()
         with proxy.cutting(cut := Cut("committed", and_stay_down=True)):
-            tried = attempt(book, "lost")
+            tried = attempt(processor, "lost")
         assert cut.done
         assert tried.uncertain
         assert "the same id" in tried.message
@@ -128,7 +129,7 @@ def test_where_the_way_stays_down_during_a_commit_asking_again_tells_what_came_o
         events = recorded(straight)
         assert kept(found_in(events), "lost")
         proxy.up()
-        again = attempt(book, "lost")
+        again = attempt(processor, "lost")
         assert again.answers is not None
         rounds = [decision.round for decision in [*_decisions(again.answers[0]), *_decisions(again.answers[2])]]
         assert rounds == [event.round for event in events if event.kind == Kind.DECISION][-3:]
@@ -157,7 +158,7 @@ def test_a_commit_whose_end_nobody_saw_is_found_when_the_way_is_up_again(
 def test_a_commit_of_deadlines_whose_end_nobody_saw_is_followed_by_what_was_asked(
     straight: PostgresLedger, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where many deadlines have passed, they take turns of their own before the command is carried out."""
+    """Where many deadlines have passed, they take transactions of their own before the command is carried out."""
     monkeypatch.setattr(sql, "LOOKED_AT", 3)
     name = "deadline"
     straight.create(ExperimentSettings(name, ["a", "b"], "balanced", {}, 3, Deadline(0.05, 1.0)), 1, MOST)

@@ -44,9 +44,9 @@ def record(folder: Path, synchronous: str) -> Tape:
     with tape.running():
         for first in range(0, BATCHES, 30):
             with closing(Recorded(path, synchronous)) as ledger:
-                book = CommandProcessor(ledger, snapshot_every=50)
+                processor = CommandProcessor(ledger, snapshot_every=50)
                 for k in range(first, first + 30):
-                    assert attempt(book, f"batch-{k}").answers
+                    assert attempt(processor, f"batch-{k}").answers
                     tape.note("acknowledge", f"batch-{k}")
     return tape
 

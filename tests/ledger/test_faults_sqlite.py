@@ -15,7 +15,7 @@ import apsw
 import httpx
 import pytest
 
-from belated.ledger import processor
+from belated.ledger import processor as processor_module
 from belated.ledger.base import LedgerUnavailable
 from belated.ledger.commands import Read, View
 from belated.ledger.processor import CommandProcessor
@@ -46,7 +46,7 @@ ROOM = 40_000
 
 @pytest.fixture
 def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
-    monkeypatch.setattr(processor, "RESOLVE_SECONDS", 0.0)
+    monkeypatch.setattr(processor_module, "RESOLVE_SECONDS", 0.0)
     disk = Disk()
     with disk.installed():
         yield disk
@@ -134,23 +134,23 @@ def test_whatever_operation_fails_a_batch_is_kept_or_refused_and_absent(
     with closing(SqliteLedger(str(path))) as others, ExitStack() as stack:
         if state != "nobody has it open":
             recorded(others)  # has it open from now on
-        book = CommandProcessor(stack.enter_context(closing(Shaken(path, disk, eager))))
+        processor = CommandProcessor(stack.enter_context(closing(Shaken(path, disk, eager))))
         if stays_open:
-            assert attempt(book, "before").answers
+            assert attempt(processor, "before").answers
         for at in range(1, MOST_OPERATIONS):
             with disk.failing(FAULTS[fault](at)):
-                tried = attempt(book, label := f"batch-{at}")
+                tried = attempt(processor, label := f"batch-{at}")
             agree(tried, label, found_at(path), found_after_a_kill(path))
             if tried.answers is None:  # ask again with the same ids, or go on with others
                 (uncertain if tried.uncertain else absent).append(label)
                 label = label if at % 2 else f"after-{at}"
-                assert attempt(book, label).answers
+                assert attempt(processor, label).answers
             there.append(label)
             if not disk.failures:
                 break
             if not stays_open:
                 stack.close()
-                book = CommandProcessor(stack.enter_context(closing(Shaken(path, disk, eager))))
+                processor = CommandProcessor(stack.enter_context(closing(Shaken(path, disk, eager))))
     assert not disk.failures, f"{at} operations, and no end"
     found = found_at(path)
     assert [label for label in there if not kept(found, label)] == []
@@ -165,13 +165,13 @@ def test_a_full_disk_refuses_says_so_and_works_again_when_there_is_room(disk: Di
     rng = random.Random(5)
     there, absent = ["first"], list[str]()
     with closing(Shaken(path, disk, eager)) as ledger:
-        book = CommandProcessor(ledger)
+        processor = CommandProcessor(ledger)
         for k in range(12):
             largest = max(file.stat().st_size for file in path.parent.glob("ledger.db*"))
             disk.quota = max(largest, 40_000) + rng.randrange(20_000)
             refusals = 0
             for m in range(100):
-                tried = attempt(book, label := f"batch-{k}-{m}")
+                tried = attempt(processor, label := f"batch-{k}-{m}")
                 assert not tried.uncertain
                 (there if tried.answers else absent).append(label)
                 if tried.answers is None:
@@ -180,7 +180,7 @@ def test_a_full_disk_refuses_says_so_and_works_again_when_there_is_room(disk: Di
                 if refusals == 3:
                     break
             assert refusals == 3
-            (view,) = book.run([Read(NAME)])
+            (view,) = processor.run([Read(NAME)])
             assert isinstance(view, View)
             agree(tried, label, found_at(path), found_after_a_kill(path))
             disk.quota = 0
@@ -188,7 +188,7 @@ def test_a_full_disk_refuses_says_so_and_works_again_when_there_is_room(disk: Di
                 ledger.probe()
             disk.quota = None
             ledger.probe()
-            assert attempt(book, f"room-{k}").answers
+            assert attempt(processor, f"room-{k}").answers
             there.append(f"room-{k}")
     found = found_at(path)
     assert [label for label in there if not kept(found, label)] == []

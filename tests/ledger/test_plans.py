@@ -1,4 +1,4 @@
-"""Whatever a young table's statistics suggest, every statement of a turn goes by an index."""
+"""Whatever a young table's statistics suggest, every statement of a transaction goes by an index."""
 
 from contextlib import closing
 from pathlib import Path

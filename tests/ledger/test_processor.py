@@ -1,4 +1,4 @@
-"""What a book answers, case by case: skipped, late, paused, archived, many deadlines, many workers."""
+"""What a processor answers, case by case: skipped, late, paused, archived, many deadlines, many workers."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -29,9 +29,9 @@ def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SqlLedger
 
 @pytest.mark.parametrize("learner", ["balanced", "robust", "robust:delay_constant=1"])
 def test_an_outcome_that_comes_when_the_learner_has_given_up_is_skipped(ledger: SqlLedger, learner: str) -> None:
-    model, book, controls = new(ledger, "one", learner), CommandProcessor(ledger), Controls(ledger)
+    model, processor, controls = new(ledger, "one", learner), CommandProcessor(ledger), Controls(ledger)
     commands: list[Command] = [Decide("one", IDS), Observe("one", [(IDS[0], 0.3), (IDS[0], 0.3), (IDS[0], 0.4)])]
-    answers = book.run(commands)
+    answers = processor.run(commands)
     assert told(answers[1]) == [("skipped", None), ("repeated", "skipped"), ("conflict", None)]
     assert [decision.round for decision in made(answers[0])] == list(range(1, 13))
     model.check(commands, answers, controls.now)
@@ -47,8 +47,8 @@ def test_a_missing_outcome_means_the_default_loss_and_a_late_one_is_kept_but_not
     model, controls = new(ledger, "one", "tsallis_rv", Deadline(10.0, 0.9)), Controls(ledger)
     one, two = CommandProcessor(ledger), CommandProcessor(ledger)
 
-    def run(book: CommandProcessor, *commands: Command) -> list[Answer]:
-        answers = book.run(commands)
+    def run(processor: CommandProcessor, *commands: Command) -> list[Answer]:
+        answers = processor.run(commands)
         model.check(commands, answers, controls.now)
         return answers
 
@@ -62,15 +62,15 @@ def test_a_missing_outcome_means_the_default_loss_and_a_late_one_is_kept_but_not
         ("repeated", "skipped"),
         ("conflict", None),
     ]
-    fold = read(one, "one").state
-    assert (fold.bandit.outstanding, fold.defaults, sum(fold.outcomes)) == (0, 2, 3)
-    assert sum(fold.losses) == pytest.approx(0.1 + 0.9 + 0.9)
+    state = read(one, "one").state
+    assert (state.bandit.outstanding, state.defaults, sum(state.outcomes)) == (0, 2, 3)
+    assert sum(state.losses) == pytest.approx(0.1 + 0.9 + 0.9)
     (record,) = ledger.experiments()
     assert ledger.events(record.number) == model.events
     assert len(model.events) == 3 + 1 + 2 + 1
-    assert verify(ledger, record, (fold.position, fold.digest())).faults == []
+    assert verify(ledger, record, (state.position, state.digest())).faults == []
     assert (
-        fold.to_bytes() == read(two, "one").state.to_bytes() == read(CommandProcessor(ledger), "one").state.to_bytes()
+        state.to_bytes() == read(two, "one").state.to_bytes() == read(CommandProcessor(ledger), "one").state.to_bytes()
     )
 
 
@@ -79,14 +79,14 @@ def test_more_deadlines_than_are_looked_at_at_once_take_several_turns(
     ledger: SqlLedger, fate: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sql, "LOOKED_AT", 5)
-    model, controls, book = new(ledger, missing=Deadline(10.0, 0.9)), Controls(ledger), CommandProcessor(ledger)
+    model, controls, processor = new(ledger, missing=Deadline(10.0, 0.9)), Controls(ledger), CommandProcessor(ledger)
     new(ledger, "other")
     first: list[Command] = [Decide("one", [f"d{k}" for k in range(23)])]
-    model.check(first, book.run(first), controls.now)
+    model.check(first, processor.run(first), controls.now)
     controls.now += 11 * SECOND
     commands: list[Command] = [Decide("one", ["late"]), Observe("one", [("d22", 0.5), ("late", 0.5)])]
     controls.next = fate
-    *answers, elsewhere = book.run([*commands, Decide("other", ["x"])])
+    *answers, elsewhere = processor.run([*commands, Decide("other", ["x"])])
     model.check(commands, answers, controls.now)
     assert told(answers[1]) == [("skipped", None), ("used", None)]
     assert [decision.round for decision in made(elsewhere)] == [1]
@@ -98,10 +98,10 @@ def test_more_deadlines_than_are_looked_at_at_once_take_several_turns(
 
 def test_dates_never_go_back_even_if_the_clock_does(ledger: SqlLedger) -> None:
     new(ledger)
-    controls, book = Controls(ledger), CommandProcessor(ledger)
+    controls, processor = Controls(ledger), CommandProcessor(ledger)
     for seconds in (0, -5, 3, -100, 7):
         controls.now = START + seconds * SECOND
-        book.run([Decide("one", [None])])
+        processor.run([Decide("one", [None])])
     (record,) = ledger.experiments()
     assert [(event.at - START) // SECOND for event in ledger.events(record.number)] == [0, 0, 3, 3, 7]
     assert verify(ledger, record).faults == []
@@ -109,8 +109,8 @@ def test_dates_never_go_back_even_if_the_clock_does(ledger: SqlLedger) -> None:
 
 def test_a_paused_experiment_repeats_and_learns_but_decides_nothing_new(ledger: SqlLedger) -> None:
     new(ledger)
-    book, other = CommandProcessor(ledger), CommandProcessor(ledger)
-    (first,) = book.run([Decide("one", ["a", "b"])])
+    processor, other = CommandProcessor(ledger), CommandProcessor(ledger)
+    (first,) = processor.run([Decide("one", ["a", "b"])])
     answers = other.run(
         [
             Change("one", Status.PAUSED),
@@ -124,38 +124,38 @@ def test_a_paused_experiment_repeats_and_learns_but_decides_nothing_new(ledger: 
     assert answers[1] == first
     assert [answer.code for answer in answers if isinstance(answer, Refused)] == ["paused", "unknown_experiment"]
     assert told(answers[3]) == [("used", None)]
-    (refused,) = book.run([Decide("one", [None])])
+    (refused,) = processor.run([Decide("one", [None])])
     assert isinstance(refused, Refused)
-    _, resumed = book.run([Change("one", Status.ACTIVE), Decide("one", ["new"])])
+    _, resumed = processor.run([Change("one", Status.ACTIVE), Decide("one", ["new"])])
     assert [decision.round for decision in made(resumed)] == [3]
     answers = other.run([Change("one", Status.ARCHIVED), Change("one", Status.ACTIVE), Decide("one", ["x"])])
     assert [answer.code for answer in answers if isinstance(answer, Refused)] == ["archived", "archived"]
-    assert told(book.run([Observe("one", [("new", 0.5)])])[0]) == [("used", None)]
+    assert told(processor.run([Observe("one", [("new", 0.5)])])[0]) == [("used", None)]
     assert [event.kind for event in ledger.events(1)] == [1, 1, 4, 2, 5, 1, 6, 2]
 
 
 def test_workers_that_work_at_once_end_in_the_same_state(ledger: SqlLedger) -> None:
     for name in ("one", "two"):
         new(ledger, name)
-    books = [CommandProcessor(ledger, 40) for _ in range(4)]
+    processors = [CommandProcessor(ledger, 40) for _ in range(4)]
     answered: dict[tuple[str, str], set[tuple[int, str | int, float]]] = {}
 
-    def work(book: CommandProcessor, seed: int) -> None:
+    def work(processor: CommandProcessor, seed: int) -> None:
         rng = np.random.default_rng(seed)
         for _ in range(12):
             name = ("one", "two")[rng.integers(2)]
             ids = [f"id-{k}" for k in rng.integers(0, 60, 4)]
-            decisions, receipts = book.run([Decide(name, ids), Observe(name, [(ids[0], float(rng.random()))])])
+            decisions, receipts = processor.run([Decide(name, ids), Observe(name, [(ids[0], float(rng.random()))])])
             assert told(receipts)[0][0] in ("used", "skipped", "conflict")
             for each in made(decisions):
                 answered.setdefault((name, each.id), set()).add((each.round, each.arm, each.propensity))
 
-    together([partial(work, book, seed) for seed, book in enumerate(books)])
+    together([partial(work, processor, seed) for seed, processor in enumerate(processors)])
     assert {len(answers) for answers in answered.values()} == {1}
     for record in ledger.experiments():
         name = record.settings.name
-        folds = [read(book, name).state for book in [*books, CommandProcessor(ledger)]]
-        assert len({fold.to_bytes() for fold in folds}) == 1
-        verdict = verify(ledger, record, (folds[0].position, folds[0].digest()))
+        states = [read(processor, name).state for processor in [*processors, CommandProcessor(ledger)]]
+        assert len({state.to_bytes() for state in states}) == 1
+        verdict = verify(ledger, record, (states[0].position, states[0].digest()))
         assert (verdict.faults, verdict.propensity_error) == ([], 0.0)
         assert verdict.rounds == sum(each == name for each, _ in answered)

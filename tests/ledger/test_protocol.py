@@ -63,7 +63,7 @@ class Workers(RuleBasedStateMachine):
         super().__init__()
         self.ledger = ledger
         self.controls = controls
-        self.books = {name: CommandProcessor(ledger, every) for name, every in WORKERS.items()}
+        self.processors = {name: CommandProcessor(ledger, every) for name, every in WORKERS.items()}
         self.records: dict[str, ExperimentRecord] = {}
         self.models: dict[str, Model] = {}
         self.verified: dict[str, int] = {}
@@ -116,7 +116,7 @@ class Workers(RuleBasedStateMachine):
         commands = [self._command(names[which], *wish) for which, wish in wishes]
         self.controls.next = fate
         try:
-            answers = self.books[worker].run(commands)
+            answers = self.processors[worker].run(commands)
         except LedgerUnavailable:
             assert fate in (LOST, UNSEEN_LOST)
             return
@@ -146,7 +146,7 @@ class Workers(RuleBasedStateMachine):
 
     @rule(worker=WORKER)
     def restart(self, worker: str) -> None:
-        self.books[worker] = CommandProcessor(self.ledger, WORKERS[worker])
+        self.processors[worker] = CommandProcessor(self.ledger, WORKERS[worker])
 
     @precondition(lambda self: all(len(model.events) > 40 for model in self.models.values()))
     @rule(which=st.booleans())
@@ -157,7 +157,7 @@ class Workers(RuleBasedStateMachine):
     def look(self, worker: str) -> None:
         """To look at a state must not change it: not everybody looks each time."""
         for name, model in self.models.items():
-            view = read(self.books[worker], name)
+            view = read(self.processors[worker], name)
             model.check([Read(name)], [view], self.controls.now)
             assert view.status == model.status
             assert view.state.position == len(model.events)
@@ -168,12 +168,12 @@ class Workers(RuleBasedStateMachine):
         """All workers have the same state, bit for bit: that of the model, and that of whoever reads it all."""
         for name, model in self.models.items():
             states = set()
-            for book in self.books.values():
-                fold = read(book, name).state
+            for processor in self.processors.values():
+                state = read(processor, name).state
                 model.check([], [], self.controls.now)
-                assert fold.bandit.to_bytes() == model.bandit.to_bytes()
-                states.add(fold.to_bytes())
-                live = fold.position, fold.digest()
+                assert state.bandit.to_bytes() == model.bandit.to_bytes()
+                states.add(state.to_bytes())
+                live = state.position, state.digest()
             assert len(states) == 1
             verdict = verify(self.ledger, self.records[name], live)
             assert (verdict.faults, verdict.events) == ([], len(model.events))

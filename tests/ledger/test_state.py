@@ -106,16 +106,16 @@ def test_to_look_at_a_state_does_not_change_it(words: str) -> None:
     for waiting in range(1, 40):
         states = set()
         for looks in (False, True):
-            fold = ExperimentState(wanted(words))
-            events = [fold.decide(f"d{k}", k) for k in range(waiting)]
+            state = ExperimentState(wanted(words))
+            events = [state.decide(f"d{k}", k) for k in range(waiting)]
             last = events[-1]
-            fold.observe(
+            state.observe(
                 last.id, DecisionRecord(last.round, last.arm, last.propensity, last.at, None, 0, False), 0.5, 50
             )
             if looks:
-                fold.to_bytes()
-            fold.decide("next", 60)
-            states.add(fold.to_bytes())
+                state.to_bytes()
+            state.decide("next", 60)
+            states.add(state.to_bytes())
         assert len(states) == 1, f"with {waiting} waiting"
 
 
@@ -126,14 +126,14 @@ def test_some_learners_skip() -> None:
 
 def test_events_that_do_not_fit_are_refused() -> None:
     maker = Maker("balanced", 3)
-    fold = ExperimentState(wanted("balanced"))
+    state = ExperimentState(wanted("balanced"))
     with pytest.raises(LedgerError, match="event 2 follows event 0"):
-        fold.apply(maker.events[1])
+        state.apply(maker.events[1])
     place = next(k for k, event in enumerate(maker.events) if event.fate == Fate.USED)
     for event in maker.events[:place]:
-        fold.apply(event)
+        state.apply(event)
     with pytest.raises(LedgerError, match=f"event {place + 1} .* skipped, the learner has it used"):
-        fold.apply(maker.events[place]._replace(fate=int(Fate.SKIPPED)))
+        state.apply(maker.events[place]._replace(fate=int(Fate.SKIPPED)))
 
 
 def test_a_snapshot_that_is_damaged_anywhere_is_refused() -> None:
@@ -160,16 +160,16 @@ def ledger(tmp_path: Path) -> Iterator[SqlLedger]:
 
 def test_where_snapshots_cannot_be_read_the_events_are(ledger: SqlLedger) -> None:
     record, _ = ledger.create(settings("one"), 0, 9)
-    book = CommandProcessor(ledger)
+    processor = CommandProcessor(ledger)
     for k in range(3):
-        book.run([Decide("one", [f"{k}-{n}" for n in range(9)])])
-        book.run(
+        processor.run([Decide("one", [f"{k}-{n}" for n in range(9)])])
+        processor.run(
             [
                 Observe("one", [(f"{k}-{n}", n / 9) for n in range(5)]),
                 KeepSnapshot("one") if k < 2 else ApplyDeadlines("one"),
             ]
         )
-    state = read(book, "one").state.to_bytes()
+    state = read(processor, "one").state.to_bytes()
     (newer, _), (older, _) = ledger.snapshots(record.number)
     assert (newer, older) == (28, 14)
 

@@ -1,4 +1,4 @@
-"""What every ledger promises of its turns: one at a time, all or nothing, everything once."""
+"""What every ledger promises of its transactions: one at a time, all or nothing, everything once."""
 
 import os
 import signal

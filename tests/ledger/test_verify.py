@@ -52,7 +52,7 @@ def played(tmp_path: Path) -> Iterator[Played]:
     with closing(open_ledger(f"sqlite:///{tmp_path / 'ledger.db'}")) as ledger:
         assert isinstance(ledger, SqlLedger)
         new(ledger, missing=Deadline(10.0, 0.9))
-        controls, book = Controls(ledger), CommandProcessor(ledger, snapshot_every=60)
+        controls, processor = Controls(ledger), CommandProcessor(ledger, snapshot_every=60)
         for k in range(20):
             controls.now += 2 * SECOND
             commands: list[Command] = [Decide("one", [f"{k}-{n}" for n in range(6)])]
@@ -60,11 +60,11 @@ def played(tmp_path: Path) -> Iterator[Played]:
                 commands += [Change("one", Status.PAUSED), Change("one", Status.ACTIVE)]
             come = [n for n in range(min(k, 6)) if n < 5 or k % 2]
             commands += [Observe("one", [(f"{k - n}-{n}", 0.05 * n + 0.01 * k) for n in come])]
-            book.run(commands)
-        fold = read(book, "one").state
+            processor.run(commands)
+        state = read(processor, "one").state
         record = ledger.find("one")
         assert record is not None
-        yield Played(ledger, record, (fold.position, fold.digest()), ledger.events(record.number))
+        yield Played(ledger, record, (state.position, state.digest()), ledger.events(record.number))
 
 
 def test_a_sound_ledger_has_no_faults(played: Played) -> None:

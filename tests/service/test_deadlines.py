@@ -101,12 +101,12 @@ def test_a_default_loss_is_taken_once_in_the_order_of_the_decisions_and_what_com
         events = check(server, witness)
         assert kinds(events[12:]) == [(Kind.OUTCOME, 4)]
         assert (events[12].loss, events[12].fate) == (0.25, Fate.LATE)
-        fold = ExperimentState(record.settings)
+        state = ExperimentState(record.settings)
         for event in events[:12]:
-            fold.apply(event)
-        learned = fold.bandit.to_bytes()
-        fold.apply(events[12])
-        assert fold.bandit.to_bytes() == learned
+            state.apply(event)
+        learned = state.bandit.to_bytes()
+        state.apply(events[12])
+        assert state.bandit.to_bytes() == learned
         assert kinds(check(server, archived)[7:]) == [(Kind.DEFAULT, round) for round in range(1, 7)]
         assert kinds(check(server, waiting)) == [(Kind.DECISION, round) for round in range(1, 7)]
 

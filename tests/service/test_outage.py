@@ -127,8 +127,8 @@ def test_a_book_asks_the_database_that_came_back_what_became_of_a_commit(
     monkeypatch.setattr(belated.ledger.processor, "RESOLVE_SECONDS", 30.0)
     with closing(sql_ledger(server.new_database())) as ledger:
         experiment(ledger)
-        book = CommandProcessor(ledger)
-        (first,) = book.run([Decide("one", ["a"])])
+        processor = CommandProcessor(ledger)
+        (first,) = processor.run([Decide("one", ["a"])])
         run = ledger.run
         back = Thread(target=server.restart)
 
@@ -140,10 +140,10 @@ def test_a_book_asks_the_database_that_came_back_what_became_of_a_commit(
 
         ledger.run = killed  # type: ignore[method-assign]
         with pytest.raises(LedgerUnavailable, match="nothing was recorded"):
-            book.run([Decide("one", ["b"]), Observe("one", [("a", 0.5)])])
+            processor.run([Decide("one", ["b"]), Observe("one", [("a", 0.5)])])
         back.join(30)
-        assert book.run([Decide("one", ["a"])]) == [first]
-        (second,) = book.run([Decide("one", ["b"])])
+        assert processor.run([Decide("one", ["a"])]) == [first]
+        (second,) = processor.run([Decide("one", ["b"])])
         assert named(second) == [("b", 2)]
         assert [event.id for event in ledger.events(1)] == ["a", "b"]
 
@@ -170,17 +170,17 @@ def test_a_commit_whose_end_nobody_saw_is_uncertain_and_a_book_finds_out(
         with pytest.raises(Uncertain, match="during a commit"):
             append(ledger, record.number, [decision(1, 1, "a", propensity=1 / 3)])
         assert len(ledger.events(record.number)) == happened
-        book = CommandProcessor(ledger)
+        processor = CommandProcessor(ledger)
         command = Decide("one", ["b"])
         if happened:
-            (answer,) = book.run([command])
+            (answer,) = processor.run([command])
             assert named(answer) == [("b", 2)]
         else:
             with pytest.raises(LedgerUnavailable, match="nothing was recorded"):
-                book.run([command])
-            (answer,) = book.run([command])
+                processor.run([command])
+            (answer,) = processor.run([command])
             assert named(answer) == [("b", 1)]
-        assert book.run([command]) == CommandProcessor(ledger).run([command]) == [answer]
+        assert processor.run([command]) == CommandProcessor(ledger).run([command]) == [answer]
         assert len(ledger.events(record.number)) == 1 + happened
 
 

@@ -83,9 +83,9 @@ class Attempt(NamedTuple):
     message: str = ""
 
 
-def attempt(book: CommandProcessor, label: str) -> Attempt:
+def attempt(processor: CommandProcessor, label: str) -> Attempt:
     try:
-        return Attempt(book.run(batch(label)))
+        return Attempt(processor.run(batch(label)))
     except LedgerUnavailable as error:
         return Attempt(None, isinstance(error, Uncertain), str(error))
 

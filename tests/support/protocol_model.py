@@ -1,4 +1,4 @@
-"""The protocol of the service once more, in plain Python, to compare a book with; a ledger under a test's control."""
+"""The protocol of the service in plain Python, to compare a processor with; a ledger under a test's control."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -183,8 +183,8 @@ def _word(made: Made) -> str:
     return "used" if made.fate == Fate.USED else "skipped"
 
 
-def read(book: CommandProcessor, name: str) -> View:
-    (view,) = book.run([Read(name)])
+def read(processor: CommandProcessor, name: str) -> View:
+    (view,) = processor.run([Read(name)])
     assert isinstance(view, View)
     return view
 

@@ -74,11 +74,11 @@ class Witness:
         assert all(taken[id][0] not in losses for id, losses in self.refused.items())
         assert all(event.round == recorded[event.id][0] for event in outcomes)
         if self.states:
-            fold = ExperimentState(record.settings)
+            state = ExperimentState(record.settings)
             replayed = {}
             for event in events:
-                fold.apply(event)
+                state.apply(event)
                 if event.number in self.states:
-                    replayed[event.number] = fold.digest()
+                    replayed[event.number] = state.digest()
             assert replayed == {number: digest for number, digest in self.states.items() if number}
         return events

@@ -5,10 +5,9 @@ import os
 import time
 from contextlib import closing, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from belated.cli.output import Output
-from belated.client import Client
 from belated.errors import InvalidValue, check_count
 from belated.ledger import Ledger, open_ledger
 from belated.ledger.events import SECOND, ApiKey, when
@@ -16,6 +15,9 @@ from belated.ledger.export import pieces
 from belated.ledger.keys import ensure_admin, new_key
 from belated.ledger.verify import Verdict
 from belated.ledger.verify import verify as replay
+
+if TYPE_CHECKING:
+    from belated.client import Client
 
 MOST_FAULTS = 20
 VERIFY_RETRY_SECONDS = 5.0
@@ -108,7 +110,7 @@ def _verify(opened: Ledger, options: argparse.Namespace, out: Output) -> int:
     if not names:
         out.note("no experiments")
     found = []
-    with Client(options.url, retry_seconds=VERIFY_RETRY_SECONDS) if options.url else nullcontext() as client:
+    with _client(options.url) if options.url else nullcontext() as client:
         for name in names:
             verdict = _verdict(opened, name, client)
             _show(verdict, out)
@@ -117,7 +119,13 @@ def _verify(opened: Ledger, options: argparse.Namespace, out: Output) -> int:
     return 1 if any(verdict.faults for verdict in found) else 0
 
 
-def _verdict(opened: Ledger, name: str, client: Client | None) -> Verdict:
+def _client(url: str) -> "Client":
+    from belated.client import Client
+
+    return Client(url, retry_seconds=VERIFY_RETRY_SECONDS)
+
+
+def _verdict(opened: Ledger, name: str, client: "Client | None") -> Verdict:
     live = None
     if client:
         state = client.experiment(name, digest=True)

@@ -1,6 +1,6 @@
 """What learners can be told about a problem: one word for each thing, the same for all of them.
 
-Live, the caller gives it. In simulations `belated.truth` knows it, and passes it on where it is asked for.
+Live, the caller gives it. In simulations `belated.simulation.oracle` knows it, and passes it on where it is asked for.
 """
 
 from dataclasses import replace
