@@ -106,6 +106,26 @@ def test_one_connection_is_enough(kind: str, counting: Counting, monkeypatch: py
         assert counting.connections <= 4
 
 
+class Closable(httpx.MockTransport):
+    """A transport that knows whether it was closed."""
+
+    is_closed = False
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    async def aclose(self) -> None:
+        self.is_closed = True
+
+
+def test_a_client_closes_its_transport(kind: str) -> None:
+    transport = Closable(lambda request: httpx.Response(200, content=DECISION))
+    with client(kind, "http://stub", "k" * 20, transport=transport) as service:
+        service.decide("some")
+        assert not transport.is_closed
+    assert transport.is_closed
+
+
 class Raw(socketserver.StreamRequestHandler):
     """Sends half of an answer and hangs up."""
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import random
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -90,6 +91,19 @@ def test_pauses_differ_by_chance(kind: str, clock: Clock) -> None:
     assert len(shares) > 600
     assert 0.5 <= min(shares) < 0.55
     assert 0.95 < max(shares) <= 1.0
+
+
+def test_chance_is_not_that_of_the_program(kind: str, clock: Clock) -> None:
+    """A program that seeds `random` gets the numbers it expects, and pauses that are not those of its copies."""
+    for _ in range(2):
+        random.seed(7)
+        before = random.getstate()
+        _, handle = answers(*[busy()] * 5, decided())
+        with stub(kind, handle) as service:
+            service.decide("some")
+        assert random.getstate() == before
+    assert len(clock.pauses) == 10
+    assert clock.pauses[:5] != clock.pauses[5:]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ import httpx
 import pytest
 
 from belated.api.types import LedgerEvent
-from belated.client import ServiceError, ServiceUnavailable
+from belated.client import ServiceError, ServiceUnavailable, requests
+from belated.client.requests import Request
 from support.clients import BOTH, Body, Clock, Lossy, client, stub
 from support.clients import ledger_lines as lines
 from support.http_helpers import serving
@@ -138,11 +139,16 @@ def test_an_event_that_is_none_is_an_error_of_the_service(kind: str, clock: Cloc
     assert caught.value.code == "unreadable"
 
 
-def test_a_stream_is_given_on_as_it_comes_and_closed_when_it_is_left(kind: str, clock: Clock) -> None:
-    body = Body(lines(1), AssertionError("nobody has asked for more"))
+@pytest.mark.parametrize("method", ["ledger", "watch"])
+def test_a_stream_is_given_on_as_it_comes_and_closed_when_it_is_left(
+    kind: str, clock: Clock, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    monkeypatch.setattr(requests, "watch", lambda name: Request("GET", f"/{name}", LedgerEvent, prefix=b"data:"))
+    prefix = b"" if method == "ledger" else b"data: "
+    body = Body(prefix + lines(1), AssertionError("nobody has asked for more"))
     with stub(kind, lambda request: httpx.Response(200, stream=body)) as service:
-        with closing(service.ledger("some")) as events:
-            assert next(events).number == 1
+        with closing(getattr(service, method)("some")) as items:
+            assert next(items).number == 1
             assert not body.is_closed
         assert body.is_closed
 

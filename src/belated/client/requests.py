@@ -117,7 +117,7 @@ def ledger(name: str, after: int) -> Request[LedgerEvent]:
 
 
 def watch(name: str) -> Request[Experiment]:
-    return Request("GET", path(name, "stream"), Experiment, prefix=b"data: ")
+    return Request("GET", path(name, "stream"), Experiment, prefix=b"data:")
 
 
 def answer(response: httpx.Response, request: Request[T]) -> T:
