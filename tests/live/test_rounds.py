@@ -25,7 +25,8 @@ def test_a_draw_beyond_the_sum_falls_on_the_last_arm_that_has_a_share() -> None:
 def test_drift_is_that_of_arrivals_that_were_waited_for(learner: str) -> None:
     """x_{t,I_s} / max(x_{s,I_s}, lambda_{s,t}) from the distributions shown.
 
-    A decision that was skipped does not count, though hybrid_skipping learns from it: here it would have the largest.
+    It never goes down. A decision that was skipped does not count, though hybrid_skipping learns from it: here it would
+    have the largest.
     """
     rng = np.random.default_rng(0)
     bandit = Bandit(3, learner, seed=0)
@@ -52,7 +53,7 @@ def test_drift_is_that_of_arrivals_that_were_waited_for(learner: str) -> None:
                 counted = max(counted, drift)
             else:
                 others = max(others, drift)
-    assert bandit.drift == pytest.approx(counted, rel=1e-12)
+            assert bandit.drift == pytest.approx(counted, rel=1e-12)
     assert counted > 1.0
     if learner == "hybrid_skipping":
         assert others > counted
