@@ -236,5 +236,5 @@ class Problem(msgspec.Struct):
 
 def shown(value: Any) -> str:
     """Return a value as an error message names it, cut if it is long."""
-    text = repr(value)
+    text = msgspec.json.encode(value).decode() if isinstance(value, bool | None) else repr(value)
     return text if len(text) <= 80 else text[:77] + "..."

@@ -79,7 +79,7 @@ def find(name: str) -> Learner:
 def tune(learner: "str | Learner | TunedLearner", **values: Value) -> TunedLearner:
     """Return a learner with its parameters set.
 
-    It is given by a spec such as `robust:delay_constant=1`, by `module:NAME` for one of your own, or as an object.
+    The learner is a spec such as `robust:delay_constant=1`, a `module:NAME` for one of your own, or an object.
     """
     if isinstance(learner, str) and specs.is_reference(learner, catalogue):
         learner = _loaded(learner)

@@ -1,22 +1,22 @@
-"""The default: set the regularisation from the measured cost of delay. docs/theory.md says what of it is proved.
+"""The default learner: sets its regularisation from the measured cost of delay. docs/theory.md derives it in part.
 
-Follow the regularised leader as Masoudian, Zimmert & Seldin (2024) do, Tsallis entropy against what any bandit must
-explore, negative entropy against what delay does. But the rate of the latter is not set in advance by the count of what
-is outstanding: the cost of delay is measured, and as much is paid. When the outcome of round s arrives in round t,
+Follow the regularised leader with two regularisers, as Masoudian, Zimmert & Seldin (2024) do: Tsallis entropy for
+exploration, negative entropy for delay. They set the entropy rate from the number of outstanding decisions. Here it is
+set from the measured cost of delay. When the outcome of round s arrives in round t,
 
     cost = (loss - 1/2) (1 - x_{t,I_s} / max(x_{s,I_s}, lambda_{s,t})),
 
-in expectation <x_s - x_t, loss_s>, what was lost by deciding with the knowledge of round s instead of that of its
-arrival (the 1/2 cancels in expectation, and halves the noise). Where several outcomes come in one round they are taken
-one by one, each against the distribution to which those before it have led: a batch costs what its parts do. With B_t
-the largest value that the running sum of costs has had,
+in expectation <x_s - x_t, loss_s>: the loss from playing x_s instead of the later x_t. (The 1/2 cancels in expectation
+and halves the noise.) Where several outcomes come in one round they are taken one by one, each compared with the
+distribution after those before it were added, so that a batch costs what its parts cost. With B_t the largest value
+that the running sum of costs has had,
 
-    x_t = argmin <L, x> - sqrt(t) sum sqrt(x_i) + (kappa B_t / log K) sum x_i (log x_i - 1),          kappa = 2:
+    x_t = argmin <L, x> - sqrt(t) sum sqrt(x_i) + (kappa B_t / log K) sum x_i (log x_i - 1),          kappa = 2.
 
-the penalty b log K balances the cost that it is there to prevent, as in AdaHedge. Estimates have reduced variance
-(`belated.learners.reduced_variance`), with the paper's implicit exploration
-lambda_{s,t} = exp(-D_t / (D_t - D_s)). Patience is the paper's but for its constant: sqrt(D_t / c) with c = 1 where
-the paper has 49 K^(2/3) log K. Without delay it is Tsallis-INF (RV).
+So the penalty b log K is kappa times the cost, as in AdaHedge. Estimates have reduced variance
+(`belated.learners.reduced_variance`) and the paper's implicit exploration, lambda_{s,t} = exp(-D_t / (D_t - D_s)). The
+patience is the paper's with another constant: sqrt(D_t / c) with c = 1 where the paper has 49 K^(2/3) log K. Without
+delay it is Tsallis-INF (RV).
 """
 
 import math
@@ -96,7 +96,7 @@ LEARNER = Learner(
     pages=Pages(HEAD, reduced_variance.page_size),
     gauges=(Gauge("balance", "B, against √(2 D_T log K / κ)", "docs/theory.md, a sketch", HIGHEST, allowed_cost),),
     parameters=(
-        Parameter("kappa", 2.0, 0.0, 1e9, "κ, the price of delay over its measured cost, in the entropy rate"),
+        Parameter("kappa", 2.0, 0.0, 1e9, "κ, the factor of the measured cost of delay in the entropy rate"),
         Parameter(
             "patience_constant", 1.0, 1e-9, 1e9, "the patience is sqrt(D_t / this); the paper has 49 K^(2/3) log K"
         ),

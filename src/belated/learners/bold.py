@@ -1,15 +1,14 @@
-"""BOLD (Joulani, György & Szepesvári 2013, Algorithm 1): many copies of a learner that knows nothing of delay.
+"""BOLD (Joulani, György & Szepesvári 2013, Algorithm 1): copies of a learner made for feedback without delay.
 
-Each round goes to a copy that waits for nothing, or to a new one; the outcome goes to the copy that decided, which is
-free again then. So every copy lives in a world without delay:
+Each round is played by a free copy, or by a new one if none is free. The copy waits for the outcome, learns from it,
+and is free again. So no copy ever sees a delay:
 
     x_t = x of the free copy,    the copy of s learns (I_s, loss) when the outcome of s arrives.
 
-The base is `tsallis` or `exp3`. With sigma_max decisions outstanding at most there are sigma_max + 1 copies, and
-regret is at most (sigma_max + 1) f(T / (sigma_max + 1)) where the base has f(T) (Theorem 1): sqrt(sigma_max KT) up to
-constants. Under a constant delay d it is d + 1 copies in turns, which is what Neu et al. (2010, 2014) amounts to. A
-copy whose outcome never comes waits for ever. Of several free copies the one freed last is taken; the paper leaves
-that open.
+The base is `tsallis` or `exp3`. With at most sigma_max decisions outstanding there are sigma_max + 1 copies. If the
+base has regret f(T), regret is at most (sigma_max + 1) f(T / (sigma_max + 1)) (Theorem 1): sqrt(sigma_max KT) up to
+constants. Under a constant delay d there are d + 1 copies that play in turn, as in Neu et al. (2010, 2014). A copy
+whose outcome never comes waits for ever. Of several free copies the one freed last is used; the paper leaves this open.
 """
 
 from belated.core import ftrl, pages
@@ -57,7 +56,7 @@ def page_size(n_arms: int) -> int:
 
 LEARNER = Learner(
     name="bold",
-    summary="as many copies of tsallis or exp3 as decisions are outstanding",
+    summary="copies of tsallis or exp3, one for each outstanding decision",
     paper="Joulani, György & Szepesvári 2013, BOLD",
     size=size,
     losses_at=Layout(first=LOSSES),

@@ -1,16 +1,16 @@
 """Masoudian, Zimmert & Seldin (2022), "A Best-of-Both-Worlds Algorithm for Bandits with Delayed Feedback": the learner
-that the paper of 2024 improves on. It must know the longest delay, d.
+that their paper of 2024 (`robust`) improves on. It must know the longest delay, d.
 
     x_t = argmin <L, x> - 2 sqrt(t + eta_0) sum sqrt(x_i) + sqrt((D_t + gamma_0) / log K) sum x_i (log x_i - 1),
     eta_0 = 10 d + d^2 / (K^(1/3) log K)^2,         gamma_0 = 24^2 d^2 K^(2/3) log K,
     L_{I_s} += loss / x_{s,I_s}                     when the outcome of s arrives.
 
 Regret O(sqrt(KT) + sqrt(D log K) + d K^(1/3) log K) against any losses and O(sum_i (log T / Delta_i + sigma_max /
-(Delta_i log K)) + d K^(1/3) log K) where they are stochastic (abstract). One endless delay makes d as large as the
-horizon, and gamma_0 then holds the distribution at the uniform one throughout.
+(Delta_i log K)) + d K^(1/3) log K) where they are stochastic (abstract). One outcome that never comes makes d as large
+as the horizon; gamma_0 then keeps the distribution near uniform in every round.
 
-The constants 10 and 24 are recalled, not read in the paper; they are parameters. The count is taken when the round
-opens, as in `robust`. With d = 0 and no delay it is Tsallis-INF.
+The constants 10 and 24 are recalled, that is from memory and not checked against the paper; they are parameters.
+Outstanding decisions are counted when the round opens, as in `robust`. With d = 0 and no delay it is Tsallis-INF.
 """
 
 import math
@@ -47,7 +47,7 @@ def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
 
 LEARNER = Learner(
     name="damped",
-    summary="best of both worlds under delays whose longest is known",
+    summary="best of both worlds under delay; must know the longest delay",
     paper="Masoudian, Zimmert & Seldin 2022",
     size=ftrl.size,
     losses_at=ftrl.LOSSES_AT,

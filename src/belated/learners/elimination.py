@@ -1,13 +1,14 @@
 """Successive elimination under delay (Lancewicki, Segal, Koren & Mansour 2021, "Stochastic Multi-Armed Bandits with
 Unrestricted Delay Distributions", Algorithm 1).
 
-Active arms, all of them at first, are played in turns. With n_i outcomes observed of arm i and the radius
-r_i = sqrt(c log T / n_i), c = 2, endless where n_i = 0,
+Active arms, all of them at first, are played in turn. With n_i outcomes observed of arm i and the radius
+r_i = sqrt(c log T / n_i), c = 2, infinite where n_i = 0,
 
     arm i is eliminated where   mean reward_i + r_i < max over active j of  mean reward_j - r_j.
 
 It must know the horizon T. Regret O(min over q of sum_i log T / (q Delta_i) + max_i d_i(q)) where losses are
-stochastic, d_i(q) being the q-quantile of the delays of arm i. The constant 2 is recalled, not read: a parameter.
+stochastic, d_i(q) being the q-quantile of the delays of arm i. The constant 2 is
+recalled, not checked against the paper; it is a parameter.
 """
 
 import math
@@ -50,7 +51,7 @@ def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
 
 LEARNER = Learner(
     name="elimination",
-    summary="plays all arms in turns until some are surely worse; for stochastic losses only",
+    summary="plays arms in turn and eliminates those that are clearly worse; for stochastic losses only",
     paper="Lancewicki, Segal, Koren & Mansour 2021, successive elimination",
     size=mean_steps.size,
     losses_at=mean_steps.LOSSES_AT,

@@ -1,9 +1,9 @@
-"""Epsilon-greedy on what has arrived: what is mostly used, with no guarantee at all.
+"""Epsilon-greedy on the outcomes that have arrived: widely used, without any guarantee.
 
     p_i = exploration / K + (1 - exploration) [i = argmin of mean observed loss]
 
-Arms without any outcome come first, the one with the fewest decisions before the others. With a constant exploration
-regret grows by exploration (mean gap) a round, for ever.
+Arms without any outcome are played first, the one with the fewest decisions before the others. With a constant
+exploration regret grows by exploration (mean gap) in every round.
 """
 
 from belated.core.kernels import Vector, kernel
@@ -21,7 +21,7 @@ def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
 
 LEARNER = Learner(
     name="epsilon_greedy",
-    summary="the best mean so far, with a share of exploration; no guarantee",
+    summary="the arm with the smallest mean loss, or with some probability any arm; no guarantee",
     paper="folklore",
     size=mean_steps.size,
     losses_at=mean_steps.LOSSES_AT,

@@ -1,10 +1,10 @@
-"""Moving averages: the arm whose losses have been smallest lately, as dashboards do it; no guarantee at all.
+"""Play the arm whose moving average of losses is smallest, as dashboards do; no guarantee.
 
     m_{I_s} += weight (loss - m_{I_s})                  when the outcome of s arrives; the first outcome sets m,
     p_i = exploration / K + (1 - exploration) [i = argmin m]
 
-Arms without any outcome come first, the one with the fewest decisions before the others. It follows changes that a mean
-over all time would be slow to see, and never settles.
+Arms without any outcome are played first, the one with the fewest decisions before the others. It follows changes
+faster than a mean over all time, and never converges.
 """
 
 from belated.core.kernels import Vector, kernel
@@ -33,7 +33,7 @@ def learn(state: Vector, params: Vector, arm: int, loss: float, propensity: floa
 
 LEARNER = Learner(
     name="ewma",
-    summary="the best moving average, with a share of exploration; no guarantee",
+    summary="the arm with the smallest moving average of losses, or with some probability any arm; no guarantee",
     paper="folklore",
     size=mean_steps.size,
     losses_at=mean_steps.LOSSES_AT,

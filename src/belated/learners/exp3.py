@@ -1,10 +1,10 @@
-"""EXP3 for losses, anytime (Auer et al. 2002, in the form without uniform mixing), used on arrival.
+"""EXP3 for losses, anytime (Auer et al. 2002, in the form without uniform mixing).
 
     x_{t,i} proportional to exp(-eta_t L_i),   eta_t = sqrt(log K / (t K)),
     L_{I_s} += loss / x_{s,I_s}                when the outcome of s arrives, with the propensity of its decision.
 
-The constants are recalled, not read; this form reproduces the EXP3 curves of Zimmert & Seldin (2021, Figure 1). Regret
-O(sqrt(KT log K)) against any losses, without delay.
+The constants are recalled, not checked against the paper; this form reproduces the EXP3 curves of Zimmert & Seldin
+(2021, Figure 1). Regret O(sqrt(KT log K)) against any losses, without delay.
 """
 
 import math
@@ -24,7 +24,7 @@ def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
 
 LEARNER = Learner(
     name="exp3",
-    summary="exponential weights; adversarial rate where nothing is delayed",
+    summary="exponential weights; adversarial rate without delay",
     paper="Auer, Cesa-Bianchi, Freund & Schapire 2002, EXP3 (anytime, losses)",
     size=ftrl.size,
     losses_at=ftrl.LOSSES_AT,

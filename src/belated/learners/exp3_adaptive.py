@@ -1,11 +1,11 @@
 """György & Joulani (2021), "Adapting to Delays and Data in Adversarial Multi-Armed Bandits": exponential weights
-whose rate follows the count of what is outstanding.
+whose rate is set from the number of outstanding decisions.
 
     D_t = D_{t-1} + sigma_t,       eta_t = sqrt(log K / (a K t + b D_t)),       a = b = 1,
     x_{t,i} proportional to exp(-eta_t L_i),    L_{I_s} += loss / x_{s,I_s}     when the outcome of s arrives.
 
-Regret O(sqrt((KT + D) log K)) against any losses and delays, knowing neither T nor D. The form of the rate is recalled,
-not read; a and b are parameters.
+Regret O(sqrt((KT + D) log K)) against any losses and delays, without knowing T or D. The form of the rate is recalled,
+not checked against the paper; a and b are parameters.
 """
 
 import math
@@ -41,7 +41,7 @@ PRICES = (
 
 LEARNER = Learner(
     name="exp3_adaptive",
-    summary="exponential weights whose rate follows the count of what is outstanding",
+    summary="exponential weights whose rate is set from the number of outstanding decisions",
     paper="György & Joulani 2021",
     size=ftrl.size,
     losses_at=ftrl.LOSSES_AT,

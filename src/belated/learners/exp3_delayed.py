@@ -4,15 +4,15 @@ DEW:        x_{t,i} proportional to exp(-eta' L_i),        L_{I_s} += loss / x_{
             eta' = min(eta, 1 / (4 e beta)),               eta = sqrt(log K / (K T e / 2 + D)).
 Skipping:   an outcome whose delay is above beta is never used. With beta = d_max this is DEW alone; tuned,
             beta = sqrt((K T e / 2 + D) / log K) / (4 e), so that both rates in eta' are the same.
-Doubling:   knows neither T nor D, but the delay d_t of each decision when it is made. Epoch m = 1, 2, ... has
-            beta_m = sqrt(2^m) / (4 e log K) and eta_m = log K / sqrt(2^m), starts DEW afresh, and lasts while
+Doubling:   needs neither T nor D, but the delay d_t of each decision when it is made. Epoch m = 1, 2, ... has
+            beta_m = sqrt(2^m) / (4 e log K) and eta_m = log K / sqrt(2^m), restarts DEW, and lasts while
             max(|S_m|^2, (K e / 2 rounds_m + D_m) log K) <= 2^m,
             S_m being its rounds with d_t > beta_m, and D_m the sum of the delays of the others.
 
-Doubling is the default; told the horizon and the total delay it is the wrapper instead, with beta tuned or as set.
+Doubling is the default. If horizon and total delay are given, the learner is the wrapper, with beta tuned or as set.
 Regret O(sqrt((KT + D) log K)) for DEW, O(min over beta of |S_beta| + beta log K + (KT + D_beta) / beta) for doubling
-(abstract). The constants of DEW, wrapper and doubling are recalled, not read: e / 2 and 4 e are parameters. A round
-counts in its epoch before it is decided; one that would end the epoch opens the next.
+(abstract). The constants of DEW, wrapper and doubling are recalled, not checked against the paper: e / 2 and 4 e are
+parameters. A round counts in its epoch before it is decided; a round that would end the epoch opens the next one.
 """
 
 import math
@@ -54,7 +54,7 @@ def _begin(state: Vector, arms: int) -> None:
 
 @kernel
 def _double(state: Vector, params: Vector, arms: int) -> float:
-    """Put the round into an epoch: sqrt(2^m)."""
+    """Put the round into an epoch, the next one if need be, and return sqrt(2^m)."""
     log_arms = math.log(arms)
     if state[EPOCH] == 0.0:
         _begin(state, arms)
@@ -102,7 +102,7 @@ def check(values: Mapping[str, Value]) -> None:
 
 LEARNER = Learner(
     name="exp3_delayed",
-    summary="exponential weights that skip by the delay, which they are told with each decision",
+    summary="exponential weights that ignore outcomes with long delays; must know each delay when deciding",
     paper="Thune, Cesa-Bianchi & Seldin 2019, DEW with skipping and doubling",
     size=ftrl.size,
     losses_at=ftrl.LOSSES_AT,

@@ -1,14 +1,15 @@
 """The delay-adapted estimator of Jin, Lancewicki, Luo, Mansour & Rosenberg (2022), for a bandit: an outcome is weighted
-by the larger of two propensities, that of its decision and that of its arrival.
+by the larger of two probabilities of its arm, at the decision and at the arrival.
 
     x_{t,i} proportional to exp(-eta_t L_i),    eta_t = sqrt(log K / (a K t + b D_t)),     gamma_t = eta_t / 2,
     L_{I_s} += loss / (max(x_{s,I_s}, x_{t,I_s}) + gamma_s)      when the outcome of s arrives at the end of round t.
 
-An arm that has become likelier since then cannot be charged as if it were still rare: that is where the drift between
-decision and arrival does its harm. Their paper is on adversarial Markov decision processes, with D and T known or
-doubled; here the rate is that of György & Joulani (2021), which needs neither, and gamma that of EXP3-IX, which this
-becomes without delay. Regret O(sqrt((KT + D) log K)) with high probability in theirs. Estimator and constants are
-recalled, not read: a, b and gamma / eta (`exploration`) are parameters.
+Drift between decision and arrival does harm where an arm has become more probable but its loss is still divided by the
+old, small probability. The maximum prevents this. Their paper is on adversarial Markov decision processes, with D and T
+known or found by doubling. Here the rate is that of György & Joulani (2021), which needs neither, and gamma is that of
+EXP3-IX. Without delay this learner is EXP3-IX. Regret O(sqrt((KT + D) log K)) with high probability in their paper.
+Estimator and constants are recalled, not checked against the paper: a, b and gamma / eta (`exploration`) are
+parameters.
 """
 
 from belated.core import ftrl
@@ -35,7 +36,7 @@ def learn(state: Vector, params: Vector, arm: int, loss: float, propensity: floa
 
 LEARNER = Learner(
     name="exp3_drift",
-    summary="exponential weights; an outcome is weighted by the larger of its propensities then and now",
+    summary="exponential weights; divides a loss by the larger probability of its arm, at decision or at arrival",
     paper="Jin, Lancewicki, Luo, Mansour & Rosenberg 2022, estimator",
     size=ftrl.size,
     losses_at=ftrl.LOSSES_AT,

@@ -1,14 +1,14 @@
 """Bistritz, Zhou, Chen, Bambos & Blanchet (2019), "Online EXP3 Learning in Adversarial Bandits with Delayed Feedback":
-exponential weights on arrival, without what takes too long.
+exponential weights that skip outcomes that take too long.
 
     x_{t,i} proportional to exp(-eta L_i),      eta = sqrt(log K / (K T / 2 + D)),
     L_{I_s} += loss / x_{s,I_s}                 when the outcome of s arrives,
 
 and a decision that has waited `drop` / eta rounds is skipped. It must know the horizon T and the total delay D. Regret
-O(sqrt((KT + D) log K)) against any losses (abstract). Their result without that knowledge, by doubling, is said to have
-an error (György & Joulani 2021, footnote 1), and is not here.
+O(sqrt((KT + D) log K)) against any losses (abstract). Their result without that knowledge, by doubling, is reported to
+have an error (György & Joulani 2021, footnote 1) and is not implemented.
 
-The constants 1/2 and 1 (`drop`) are recalled, not read: parameters.
+The constants 1/2 and 1 (`drop`) are recalled, not checked against the paper; they are parameters.
 """
 
 import math
@@ -42,7 +42,7 @@ def patience(state: Vector, params: Vector) -> float:
 
 LEARNER = Learner(
     name="exp3_dropping",
-    summary="exponential weights that give up on long delays; must know horizon and total delay",
+    summary="exponential weights that skip outcomes that take too long; must know horizon and total delay",
     paper="Bistritz, Zhou, Chen, Bambos & Blanchet 2019",
     size=ftrl.size,
     losses_at=ftrl.LOSSES_AT,

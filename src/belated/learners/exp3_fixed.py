@@ -3,9 +3,9 @@
     x_{t,i} proportional to exp(-eta L_i),      L_{I_s} += loss / x_{s,I_s}  as soon as the outcome of s arrives,
     eta = gamma / (K e (d + 1)),                gamma in (0, 1].
 
-Theorem 4 there: regret at most 2 d + K e (d + 1) log K / gamma + gamma (1 / (2 (1 - 1/e) (d + 1)) + 3 / (K e)) T.
-gamma is chosen to make that smallest, which takes the horizon T: O(d + sqrt((K + d) T log K)). It must know both;
-where delays vary, d is the longest.
+Their Theorem 4: regret at most 2 d + K e (d + 1) log K / gamma + gamma (1 / (2 (1 - 1/e) (d + 1)) + 3 / (K e)) T.
+gamma is chosen to minimise this bound, which gives O(d + sqrt((K + d) T log K)). So the learner must know d and the
+horizon T. Where delays vary, d is the longest.
 """
 
 import math
@@ -31,7 +31,7 @@ def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
 
 LEARNER = Learner(
     name="exp3_fixed",
-    summary="exponential weights for one fixed delay, which it must know",
+    summary="exponential weights tuned for one fixed delay; must know horizon and longest delay",
     paper="Cesa-Bianchi, Gentile & Mansour 2019",
     size=ftrl.size,
     losses_at=ftrl.LOSSES_AT,

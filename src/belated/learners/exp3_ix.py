@@ -1,13 +1,14 @@
-"""EXP3-IX (Neu 2015), "Explore No More": implicit exploration instead of mixing; used on arrival.
+"""EXP3-IX (Neu 2015), "Explore No More": implicit exploration instead of mixing.
 
     x_{t,i} proportional to exp(-eta_t L_i),    L_{I_s} += loss / (x_{s,I_s} + gamma_s)   when the outcome of s arrives.
 
 Anytime, eta_t = 2 gamma_t = sqrt(log K / (K t)): without delay, with probability 1 - delta, regret at most
-4 sqrt(KT log K) + (2 sqrt(KT / log K) + 1) log(2 / delta). Told the horizon, eta = 2 gamma = sqrt(2 log K / (K T)):
-2 sqrt(2 KT log K) + (sqrt(2 KT / log K) + 1) log(2 / delta). gamma is that of the decision.
+4 sqrt(KT log K) + (2 sqrt(KT / log K) + 1) log(2 / delta). With a known horizon, eta = 2 gamma =
+sqrt(2 log K / (K T)), and regret is at most 2 sqrt(2 KT log K) + (sqrt(2 KT / log K) + 1) log(2 / delta). gamma_s is
+that of the decision.
 
-The constants are recalled, not read, with confidence: other implementations have the same pair. `exploration` is gamma
-in units of eta.
+The constants are recalled, not checked against the paper; another public implementation has the same pair.
+`exploration` is gamma in units of eta.
 """
 
 import math
@@ -40,7 +41,7 @@ def learn(state: Vector, params: Vector, arm: int, loss: float, propensity: floa
 
 LEARNER = Learner(
     name="exp3_ix",
-    summary="exponential weights with implicit exploration; knows nothing of delay",
+    summary="exponential weights with implicit exploration; takes no account of delay",
     paper="Neu 2015, EXP3-IX",
     size=ftrl.size,
     losses_at=ftrl.LOSSES_AT,

@@ -1,6 +1,6 @@
-"""Steps shared by the learners that follow a regularised leader on the solver's state (`belated.core.ftrl`).
+"""Steps shared by the learners that follow the regularised leader on the solver's state (`belated.core.ftrl`).
 
-Exponential weights are among them: a leader with the entropy alone.
+Exponential weights are among them: their only regulariser is the entropy.
 """
 
 import math
@@ -16,7 +16,7 @@ OWN = ftrl.OWN + 2  # from here to ftrl.SINGLES - 1: the learner's own
 
 @kernel(inline=True)
 def count(state: Vector, outstanding: int) -> None:
-    """Open a round: t and D_t = D_{t-1} + outstanding."""
+    """Open a round: update t and D_t = D_{t-1} + outstanding."""
     state[ROUND] += 1.0
     state[CUMULATIVE_OUTSTANDING] += outstanding
 

@@ -1,5 +1,5 @@
 """Zimmert & Seldin (2020), "An Optimal Algorithm for Adversarial Bandits with Arbitrary Delays", Algorithm 1, simple
-tuning (Section 4.1): the first leader with two regularisers, one for the bandit, one for the delay.
+tuning (Section 4.1): FTRL with two regularisers, one for exploration, one for delay.
 
 In round t, with sigma_t decisions outstanding when it opens,
 
@@ -31,11 +31,13 @@ def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
 
 LEARNER = Learner(
     name="hybrid",
-    summary="adversarial rate under any delays; pays for the sum of all of them",
+    summary="adversarial rate under any delays; its bound grows with the sum of all delays",
     paper="Zimmert & Seldin 2020, simple tuning",
     size=ftrl.size,
     losses_at=ftrl.LOSSES_AT,
     decide=decide,
     learn=ftrl_steps.learn,
-    parameters=(Parameter("delay_constant", 2.0, 0.0, 1e9, "c, the price of delay in the entropy rate; 2 is proved"),),
+    parameters=(
+        Parameter("delay_constant", 2.0, 0.0, 1e9, "c, the factor of D_t in the entropy rate; the proof uses 2"),
+    ),
 )

@@ -1,10 +1,10 @@
-"""Zimmert & Seldin (2020), Algorithm 2, advanced tuning (Section 4.2): decisions that take too long leave the count.
+"""Zimmert & Seldin (2020), Algorithm 2, advanced tuning (Section 4.2): decisions that wait too long are not counted.
 
     D_t = D_{t-1} + sigma_t,                       sigma_t counts outstanding decisions that were not skipped,
     x_t = argmin <L, x> - 2 sqrt(t) sum sqrt(x_i) + b_t sum x_i log x_i,      b_t = sqrt(D_t / log K),
 
-and a decision s with t - s > b_t is skipped: it leaves the count for good. Its outcome is used all the same when it
-comes, L_{I_s} += loss / x_{s,I_s}: skipping concerns the rate alone (what was counted stays counted). At most one
+and a decision s with t - s > b_t is skipped: it is not counted from then on. Its outcome is still used when it comes,
+L_{I_s} += loss / x_{s,I_s}. Skipping affects the rate only, and what was counted before stays in D_t. At most one
 decision is skipped in a round (Lemma 7).
 
 Regret at most 4 sqrt(KT) + 10 max(min over sets S of |S| + sqrt(D_rest log K), 2 log K) against any losses and delays
@@ -34,7 +34,7 @@ def patience(state: Vector, params: Vector) -> float:
 
 LEARNER = Learner(
     name="hybrid_skipping",
-    summary="adversarial rate under any delays; outcomes that take too long are not counted, but used when they come",
+    summary="adversarial rate under any delays; stops counting outcomes that take too long, uses them if they come",
     paper="Zimmert & Seldin 2020, advanced tuning",
     size=ftrl.size,
     losses_at=ftrl.LOSSES_AT,

@@ -1,11 +1,11 @@
-"""KL-UCB (Garivier & Cappé 2011) on what has arrived.
+"""KL-UCB (Garivier & Cappé 2011) on the outcomes that have arrived.
 
     play the arm with the largest  max{q : n_i kl(mean reward_i, q) <= ln t + c ln ln t},
     kl(m, q) = m ln(m / q) + (1 - m) ln((1 - m) / (1 - q)),        n_i = outcomes observed of arm i.
 
-Arms without any outcome come first, as in `ucb`. c = 0 is what its authors advise to use; c = 3 is what their theorem
-has. Without delay regret is at most (1 + o(1)) sum_i Delta_i log T / kl(mu_i, mu_best) where losses are stochastic,
-the least possible for Bernoulli losses. Recalled, not read. Under delay nothing is proved of it here.
+Arms without any outcome are played first, as in `ucb`. Its authors recommend c = 0; their theorem has c = 3. Without
+delay regret is at most (1 + o(1)) sum_i Delta_i log T / kl(mu_i, mu_best) where losses are stochastic, which is optimal
+for Bernoulli losses. This is recalled, not checked against the paper. Nothing is proved under delay.
 """
 
 import math
@@ -70,7 +70,7 @@ def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
 
 LEARNER = Learner(
     name="klucb",
-    summary="the tightest optimism for losses 0 or 1, on what has arrived; for stochastic losses only",
+    summary="KL-UCB on the outcomes that have arrived; for stochastic losses only",
     paper="Garivier & Cappé 2011, KL-UCB",
     size=mean_steps.size,
     losses_at=mean_steps.LOSSES_AT,

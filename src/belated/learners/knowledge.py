@@ -1,6 +1,6 @@
-"""What learners can be told about a problem: one word for each thing, the same for all of them.
+"""What learners can be told about a problem: one parameter for each fact, shared by all learners.
 
-Live, the caller gives it. In simulations `belated.simulation.oracle` knows it, and passes it on where it is asked for.
+Live, the caller gives the value. In simulations `belated.simulation.oracle` computes it for the learners that need it.
 """
 
 from dataclasses import replace

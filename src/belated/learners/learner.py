@@ -1,30 +1,30 @@
-"""What a learner is: two to four compiled functions, a table of parameters, and what one should know about it.
+"""The learner contract: two to four compiled functions, a table of parameters, and declarations.
 
     decide(state, params, outstanding, p) -> mark
-        opens a round: writes the distribution into p (n_arms); outstanding is the number of decisions still waited for;
-        the mark is remembered with the decision.
+        opens a round and writes the distribution into p (n_arms numbers); outstanding is the number of decisions
+        waited for; the mark is remembered with the decision.
     learn(state, params, arm, loss, propensity, mark)
         an outcome arrives, with the propensity and the mark remembered from its decision.
     patience(state, params) -> float
-        how many rounds to wait for an outcome, asked when a round closes; it may grow, never shrink, but for coming
-        down from inf. A learner that never skips has none.
+        how many rounds to wait for an outcome, asked when a round closes. It may grow and never shrinks, except that it
+        may come down from inf. A learner that never skips has no patience.
     forget(state, params, mark)
-        a decision was given up on: what the learner keeps of it may go. One that keeps nothing has none; one that
-        keeps skipped decisions is not asked.
+        a decision was skipped: the learner may discard what it keeps about it. A learner that keeps nothing has no
+        forget; for a learner with keeps_skipped it is not called.
 
 state is a vector of as many numbers as the learner asks for, zeros at first; learners on the FTRL solver share its
-layout (`belated.core.ftrl`). params holds the parameters' values in the order of the table. Drawing from p, counting,
-remembering and skipping are not the learner's business: see `belated.core.rounds`.
+layout (`belated.core.ftrl`). params holds the values of the parameters in the order of the table. Drawing from p,
+counting, remembering and skipping happen outside the learner, in `belated.core.rounds`.
 
-What some learners need beyond that, they declare:
+A learner that needs more declares it:
 
-- knowledge, such as the horizon: a parameter whose default is KNOWN. Live, the caller must give it; simulations pass on
-  the truth (`belated.simulation.oracle`), to learners that declare it and to nobody else.
+- knowledge, such as the horizon: a parameter whose default is KNOWN. Live, the caller must give it. In simulations
+  `belated.simulation.oracle` gives it, only to learners that declare it.
 - the delay of each decision when it is made: `delay_at`, a place in the state where it is written before decide.
-- random numbers of its own: `draw_at`, where the draw of the round is written before decide, to make more of
-  (`belated.core.random`). The mark carries them to learn.
-- copies of a base, or more than a mark to remember of a decision: `pages` (`belated.core.pages`).
-- outcomes of skipped decisions, when they come after all: `keeps_skipped`.
+- random numbers of its own: `draw_at`, where the draw of the round is written before decide. `belated.core.random`
+  makes more numbers from it; the mark carries them to learn.
+- copies of a base learner, or more to remember about a decision than a mark: `pages` (`belated.core.pages`).
+- outcomes of skipped decisions, if they come after all: `keeps_skipped`.
 """
 
 import math
@@ -45,14 +45,14 @@ from belated.errors import InvalidValue, unknown
 Value = float | str
 
 KNOWN = "known"
-"""The value of a parameter that the learner must know: to be given by the caller, or by a simulation."""
+"""The default of a parameter that the learner must know: the caller or the simulation gives its value."""
 UNKNOWN = math.nan
-"""The default of a parameter that the learner can do without knowing."""
+"""The default of a parameter that the learner need not know."""
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """A number that tunes a learner: its default and the range of its values, ends included. Or one word of some."""
+    """A setting of a learner: a number with its default and range, ends included, or one of several words."""
 
     name: str
     default: Value
@@ -64,7 +64,7 @@ class Parameter:
 
     @property
     def is_knowledge(self) -> bool:
-        """Whether it is something about the problem that a learner is told, rather than a setting of its own."""
+        """Whether it is a fact about the problem, rather than a setting of the learner."""
         return self.default == KNOWN or self.default != self.default
 
     def check(self, value: object) -> Value:
@@ -100,7 +100,7 @@ class Gauge(NamedTuple):
     says: str
     """What is compared: "B, against sqrt(2 D_T log K / kappa)"."""
     where: str
-    """Where that is argued."""
+    """Where the bound is derived."""
     at: int
     """Its place in the state."""
     allowed: Callable[[Mapping[str, float], int, float], float]
@@ -108,7 +108,7 @@ class Gauge(NamedTuple):
 
 
 class Pages(NamedTuple):
-    """Where the head of a learner's pages is in its state, and how many numbers a page has for so many arms."""
+    """Where the head of a learner's pages is in its state, and the size of a page for a number of arms."""
 
     at: int
     size: Callable[[int], int]
@@ -122,13 +122,13 @@ class Learner:
     summary: str
     paper: str
     size: Callable[[int], int]
-    """How many numbers its state has for so many arms."""
+    """The size of its state, as a function of the number of arms."""
     decide: Callable[..., Any]
     learn: Callable[..., Any]
     patience: Callable[..., Any] | None = None
     forget: Callable[..., Any] | None = None
     losses_at: Layout = field(default_factory=Layout)
-    """Where the loss estimates stand in its state."""
+    """Where the loss estimates are in its state."""
     parameters: tuple[Parameter, ...] = ()
     draw_at: int | None = None
     delay_at: int | None = None
@@ -139,11 +139,11 @@ class Learner:
     proof_constant: str | None = None
     """The parameter that is the constant c of the paper's proof, where its lemmas are claimed of the learner."""
     check: Callable[[Mapping[str, Value]], None] | None = None
-    """Refuses parameters, given by name, that make no sense together."""
+    """Raises an error for parameters, given by name, that do not fit together."""
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """What it must know; nothing, for most. `delay` is that of each decision, when it is made."""
+        """What it must know, nothing for most learners. `delay`: the delay of each decision, when it is made."""
         known = tuple(parameter.name for parameter in self.parameters if parameter.default == KNOWN)
         return known + (("delay",) if self.delay_at is not None else ())
 
@@ -178,7 +178,7 @@ class Learner:
         return more == 0 or (self.pages is not None and more > 0 and more % self.pages.size(n_arms) == 0)
 
     def connect(self, clock: NDArray[np.void]) -> None:
-        """Let a clock drive this learner, in this process."""
+        """Write the addresses of this learner's functions, in this process, into a clock."""
         for name, place in zip(("decide", "learn", "patience", "forget"), self.addresses, strict=True):
             clock[f"{name}_address"] = place
         clock["draw_place"] = NONE if self.draw_at is None else self.draw_at
@@ -239,12 +239,12 @@ class TunedLearner:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """The parameters that it must know and that nobody has given yet."""
+        """The parameters that it must know and that have no value yet."""
         return tuple(each.name for each in self.learner.parameters if self.value(each) == KNOWN)
 
     @property
     def informed(self) -> tuple[str, ...]:
-        """What it is told about the problem beyond the outcomes; nothing, for most."""
+        """What it is told about the problem besides the outcomes, nothing for most learners."""
         told = tuple(
             each.name
             for each in self.learner.parameters
@@ -263,7 +263,7 @@ class TunedLearner:
         return {name: value for name, value in values.items() if isinstance(value, float)}
 
     def params_given(self, truth: Mapping[str, float]) -> NDArray[np.float64]:
-        """Return the values of all parameters, as compiled functions take them; what must be known, from the truth."""
+        """Return the values of all parameters as compiled functions take them, known facts from the truth."""
         numbers = []
         for parameter in self.learner.parameters:
             value = self.value(parameter)

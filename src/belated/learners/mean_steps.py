@@ -1,4 +1,4 @@
-"""Steps shared by the learners that keep a mean for each arm, on what has arrived, and play one arm for sure.
+"""Steps shared by the learners that keep a mean of the observed losses of each arm and choose one arm by it.
 
 The state: some single numbers, then FIELDS numbers for each arm, side by side.
 """
@@ -44,8 +44,7 @@ def mean(state: Vector, arm: int) -> float:
 
 @kernel(inline=True)
 def unobserved(state: Vector, arms: int) -> int:
-    """Return the arm without any outcome that was decided for least often, or -1: the first such arm, where several
-    are.
+    """Return the arm without any outcome that has the fewest decisions, the first of several; -1 if there is none.
 
     Always taking the first unobserved arm would play it until its first outcome arrives.
     """
@@ -60,7 +59,7 @@ def unobserved(state: Vector, arms: int) -> int:
 
 @kernel(inline=True)
 def play(state: Vector, arm: int, exploration: float, p: Vector) -> None:
-    """Decide for an arm, but for a share of exploration that is spread over all arms."""
+    """Write the distribution that plays an arm, or with probability exploration any arm; count the decision."""
     for i in range(p.size):
         p[i] = exploration / p.size
     p[arm] += 1.0 - exploration
@@ -69,9 +68,9 @@ def play(state: Vector, arm: int, exploration: float, p: Vector) -> None:
 
 @kernel(inline=True)
 def play_best(state: Vector, moving: bool, exploration: float, p: Vector) -> None:
-    """Decide for the arm with the smallest mean, or moving average in ARM_OWN, but for a share of exploration.
+    """Play the arm with the smallest mean, or the smallest moving average in ARM_OWN, with some exploration.
 
-    Arms without any outcome come first.
+    Arms without any outcome are played first.
     """
     best = unobserved(state, p.size)
     if best < 0:
@@ -86,7 +85,7 @@ def play_best(state: Vector, moving: bool, exploration: float, p: Vector) -> Non
 
 @kernel(inline=True)
 def most_promising(state: Vector, factor: float, arms: int) -> int:
-    """Return the arm with the largest mean reward + sqrt(factor / n_i), each being observed: the index of UCB1."""
+    """Return the arm with the largest mean reward + sqrt(factor / n_i), the index of UCB1; every arm is observed."""
     chosen = 0
     least = math.inf
     for i in range(arms):

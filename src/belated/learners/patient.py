@@ -1,13 +1,12 @@
-"""PatientBandits (Manegueu, Vernade, Carpentier & Valko 2020): a missing outcome counts as no reward, for the time
-being.
+"""PatientBandits (Manegueu, Vernade, Carpentier & Valko 2020): a missing outcome counts as zero reward.
 
     mean_i = (rewards arrived of arm i) / T_i,      T_i = decisions for arm i, whether their outcome has come or not,
     play the arm with the largest  mean_i + sqrt(2 log(2 K T^3) / T_i) + 2 T_i^(-min(alpha, 1/2)).
 
-The last term pays for what has not come yet where P(delay > n) <= n^-alpha (in simulations it is told the alpha of
-the law, which is right up to a factor). It must know the horizon T and the tail index alpha. Regret O(sum_i
-(Delta_i^(1 - 1/min(alpha, 1/2)) + log T / Delta_i)) up to logarithms where losses are stochastic, as we recall it.
-Arms never decided for come first.
+The last term bounds what has not come yet, where P(delay > n) <= n^-alpha. (Simulations give it the alpha of the law of
+delay, for which this holds up to a factor.) It must know the horizon T and the tail index alpha. Regret O(sum_i
+(Delta_i^(1 - 1/min(alpha, 1/2)) + log T / Delta_i)) up to logarithms where losses are stochastic; this is recalled, not
+checked against the paper. Arms without any decision are played first.
 """
 
 import math
@@ -43,7 +42,7 @@ def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
 
 LEARNER = Learner(
     name="patient",
-    summary="optimism that counts missing outcomes as no reward; for stochastic losses only",
+    summary="UCB that counts missing outcomes as zero reward; for stochastic losses only",
     paper="Manegueu, Vernade, Carpentier & Valko 2020, PatientBandits",
     size=mean_steps.size,
     losses_at=mean_steps.LOSSES_AT,

@@ -1,4 +1,4 @@
-"""Learners written in plain Python, for simulations: an object that decides and learns, and the mailbox in its place.
+"""Learners written in plain Python, for simulations.
 
     class Mine:
         def __init__(self, n_arms, rng): ...                     # rng: the same for the same seed
@@ -8,8 +8,9 @@
 
     simulate([PythonLearner("mine", Mine), "ucb"], ...)
 
-The compiled loop cannot call Python. It asks the mailbox below instead, which hands out what was put in and keeps what
-arrives until it is taken out (`belated.simulation.run.PythonLearnerRun`). That costs some ten microseconds a round.
+The compiled loop cannot call Python. It calls a compiled stand-in, the mailbox below. The mailbox hands out the
+distribution that was put in, and keeps the outcomes that arrive until they are taken out
+(`belated.simulation.run.PythonLearnerRun`). This costs about ten microseconds a round.
 """
 
 from collections.abc import Callable
@@ -73,7 +74,7 @@ def page_size(n_arms: int) -> int:
 def _mailbox(waits: bool) -> Learner:
     return Learner(
         name="mailbox",
-        summary="in place of a learner written in plain Python",
+        summary="a stand-in for a learner written in plain Python",
         paper="none",
         size=size,
         decide=decide,
@@ -85,7 +86,7 @@ def _mailbox(waits: bool) -> Learner:
 
 
 class PythonLearner(TunedLearner):
-    """A learner written in plain Python, under a name; `make(n_arms, rng)` makes one for each replication."""
+    """A learner written in plain Python, with a name; `make(n_arms, rng)` is called once for each replication."""
 
     def __init__(self, name: str, make: Callable[..., Any]) -> None:
         for method in ("decide", "learn"):

@@ -1,14 +1,13 @@
-"""QPM-D around UCB1 (Joulani, György & Szepesvári 2013, Algorithm 2): a learner that is fed from queues and never waits
-in vain.
+"""QPM-D around UCB1 (Joulani, György & Szepesvári 2013, Algorithm 2): UCB1 fed from queues, one for each arm.
 
-Outcomes that arrive are queued by arm. Each round: while the queue of the arm that UCB1 wants next is not empty, feed
-it one outcome from there; then play the arm that it wants. The wanted arm is
+Outcomes that arrive go into the queue of their arm. In each round: while the queue of the arm that UCB1 wants is not
+empty, feed UCB1 one outcome from it. Then play the arm that it wants. The wanted arm is
 
     the first arm never fed, else the arm with the largest  mean fed reward_i + sqrt(exploration ln n / n_i),
 
-n being one more than the outcomes fed so far. Any outcome of the arm will do, not only that of this round. Regret at
-most that of UCB1 without delay plus sum_i Delta_i E[G_i] where losses are stochastic (Theorem 6), G_i being the most
-outcomes of arm i outstanding at once.
+n being one more than the number of outcomes fed so far. Any outcome of the arm serves, not only that of this round.
+Regret is at most that of UCB1 without delay plus sum_i Delta_i E[G_i] where losses are stochastic (Theorem 6), G_i
+being the largest number of outstanding outcomes of arm i.
 """
 
 import math
@@ -31,7 +30,7 @@ EXPLORATION = 0
 
 @kernel(inline=True)
 def _wanted(state: Vector, exploration: float, arms: int) -> int:
-    """Return what UCB1 would play, from what it was fed."""
+    """Return the arm that UCB1 plays after the outcomes it was fed."""
     arm = mean_steps.unobserved(state, arms)
     return arm if arm >= 0 else mean_steps.most_promising(state, exploration * math.log(state[FED] + 1.0), arms)
 
@@ -64,7 +63,7 @@ def page_size(n_arms: int) -> int:
 
 LEARNER = Learner(
     name="queued",
-    summary="UCB1 fed from queues, so that no outcome of an arm is waited for twice; for stochastic losses only",
+    summary="UCB1 fed from one queue of outcomes for each arm; for stochastic losses only",
     paper="Joulani, György & Szepesvári 2013, QPM-D",
     size=mean_steps.size,
     losses_at=mean_steps.LOSSES_AT,

@@ -3,11 +3,12 @@
     B_{s,i} = 1/2 where x_{s,i} >= c / s, else 0
     L_i += [i = I_s] (loss - B_{s,i}) / x_{s,i} + B_{s,i}  for every arm i, when the outcome of s arrives.
 
-B must be that of the decision, of every arm. Adding 1/2 to all arms alike changes no distribution, so what is added is
-B_{s,i} - 1/2: nothing at all where every arm had 1/2, which is nearly always; else the arms that had 0 are remembered
-with the decision, a bit for each, on a page. Loss estimates are known up to a constant common to all arms.
+B is that of the decision, for every arm. Adding 1/2 to all arms changes no distribution, so B_{s,i} - 1/2 is added
+instead. Where every arm had 1/2, which is nearly always, nothing is added. Otherwise the arms that had 0 are remembered
+with the decision, a bit for each, on a page. Loss estimates are therefore known up to a constant common to all arms.
 
-A decision's mark is a number of the learner's own, at least 0, or -1 - page where there is a page, which keeps it then.
+The mark of a decision is a number of the learner's own, at least 0. Where there is a page, the mark is -1 - page, and
+the page keeps that number.
 """
 
 import numpy as np
@@ -19,7 +20,7 @@ from belated.learners.learner import Parameter
 BITS = 48  # arms in one number of a page
 KEPT = 1  # in a page, behind its link: the learner's number; then the bits
 
-BASELINE = Parameter("baseline", 4.0, 0.0, 1e9, "c: arms with x >= c / t are held against a loss of 1/2")
+BASELINE = Parameter("baseline", 4.0, 0.0, 1e9, "c: arms with x >= c / t have the baseline 1/2, others 0")
 
 
 def page_size(n_arms: int) -> int:
@@ -28,7 +29,7 @@ def page_size(n_arms: int) -> int:
 
 @kernel(inline=True)
 def note(state: Vector, head: int, p: Vector, threshold: float, kept: float) -> float:
-    """Return the mark of a decision drawn from p, and note on a page which arms were below the threshold."""
+    """Return the mark of a decision drawn from p. If arms were below the threshold, note them on a page."""
     few = 0
     for i in range(p.size):
         few += p[i] < threshold
@@ -56,7 +57,7 @@ def kept(state: Vector, head: int, mark: float) -> float:
 
 @kernel(inline=True)
 def add(state: Vector, head: int, arm: int, loss: float, weight: float, mark: float) -> None:
-    """Add the estimate of an outcome that has arrived, weight being 1 / x_{s,I_s} or in place of it; free its page."""
+    """Add the estimate of an outcome that has arrived, and free its page. weight stands for 1 / x_{s,I_s}."""
     own = state[: int(state[head + pages.FIRST])]
     baseline = 0.5
     if mark < 0.0:
@@ -78,6 +79,6 @@ def add(state: Vector, head: int, arm: int, loss: float, weight: float, mark: fl
 
 @kernel(inline=True)
 def forget(state: Vector, head: int, mark: float) -> None:
-    """Free the page of a decision that was given up on, if it has one."""
+    """Free the page of a skipped decision, if it has one."""
     if mark < 0.0:
         pages.give_back(state, head, int(-1.0 - mark))

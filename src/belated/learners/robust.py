@@ -1,7 +1,7 @@
 """Algorithm 1 of Masoudian, Zimmert & Seldin (2024): best of both worlds, robust to excessive delays.
 
-Follow the regularised leader on the losses that have arrived, with two regularisers: Tsallis entropy for what any
-bandit must explore, negative entropy for what is still outstanding. In round t, with sigma_t outstanding decisions,
+Follow the regularised leader on the losses that have arrived, with two regularisers: Tsallis entropy for exploration,
+negative entropy for delay. In round t, with sigma_t outstanding decisions,
 
     D_t = D_{t-1} + sigma_t
     x_t = argmin <L, x> - 2 sqrt(t) sum sqrt(x_i) + sqrt(c D_t / log K) sum x_i (log x_i - 1)         Eq. (regularizer)
@@ -11,8 +11,8 @@ exploration
 
     lambda_{s,t} = exp(-D_t / (D_t - D_s)),     L_{I_s} += loss / max(x_{s,I_s}, lambda_{s,t})  Eq. (lossestimation)
 
-and a decision that has waited sqrt(D_t / (c K^(2/3) log K)) rounds is skipped. c = 49 is what the proof needs.
-D_t counts what is outstanding when round t opens, which is when x_t must be known; docs/math.md says why.
+and a decision that has waited sqrt(D_t / (c K^(2/3) log K)) rounds is skipped. The proof needs c = 49. sigma_t counts
+the decisions that are outstanding when round t opens, since x_t must be known then (docs/math.md).
 """
 
 import math
@@ -68,7 +68,7 @@ def patience(state: Vector, params: Vector) -> float:
 
 LEARNER = Learner(
     name="robust",
-    summary="best of both worlds under delay; gives up by itself on outcomes that take too long",
+    summary="best of both worlds under any delays; skips outcomes that take too long",
     paper="Masoudian, Zimmert & Seldin 2024, Algorithm 1",
     size=ftrl.size,
     losses_at=ftrl.LOSSES_AT,
@@ -82,7 +82,7 @@ LEARNER = Learner(
             49.0,
             1e-9,
             1e9,
-            "c, the price of delay in the entropy rate and in the patience; 49 is proved",
+            "c, the constant in the entropy rate and in the patience; the proof needs 49",
         ),
     ),
 )

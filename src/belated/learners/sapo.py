@@ -1,32 +1,39 @@
 """Delayed SAPO (Schlisselberg, Lancewicki, Auer & Mansour 2025), "Improved Best-of-Both-Worlds Regret for Bandits with
-Delayed Feedback": the successor of the paper. Plays as if the world were stochastic until it is seen not to be, then
-hands over to an adversarial learner, here `hybrid_skipping`. It must know the horizon T.
+Delayed Feedback": the successor of Masoudian et al. (2024). It assumes stochastic losses until a test fails, then hands
+over to an adversarial learner, here `hybrid_skipping`. It must know the horizon T.
 
-Outcomes are processed one by one as they arrive; S is the set of those processed, n_i the plays of arm i among them.
+Outcomes are processed one by one as they arrive. S is the set of those processed, n_i the plays of arm i among them.
 
     mean_i, the mean loss of those plays,                   width_i = min(1, sqrt(2 log T / n_i)),
     weighted_i = sum of [I_s = i] loss / x_{s,i} over |S|,  wide = sqrt(2 K log T / |S|),
-    ucb_i, lcb_i = mean_i +- width_i and ucb'_i = weighted_i + min(1, wide), each the best so far; ucb* their least.
+    ucb_i, lcb_i = mean_i +- width_i and ucb'_i = weighted_i + min(1, wide), each the best so far; ucb* their minimum.
 
 After each outcome:
 
-- Is this still stochastic? It hands over if wide <= 1 and some active arm has weighted_i outside
+- Test whether losses are still stochastic. It hands over if wide <= 1 and some active arm has weighted_i outside
   [lcb_i - wide, ucb_i + wide], or if
   sum over S of (loss - ucb*) > 272 sqrt(KT) log T + 10 sigma_max log K.
 - An active arm with mean_i - 9 width_i > ucb* is eliminated: it is played with probability p_i = 1/(2K) + n_i / (2T)
   from now on, with held_i = mean_i, gap_i = 8 width_i and phases of N_i = 1280 / (p_i gap_i^2) rounds.
-- Each eliminated arm is audited, in phases, on the rounds in which its probability was the present p_i (the others wait
-  in a bank until it is p_i again). After n rounds of a phase, with the weighted losses L of the arm in it: if
-  n held_i - L >= gap_i N_i / 4, that is an error: p_i doubles and N_i halves, neither beyond where it began; 3 log T
-  errors hand over. If n = N_i, all is well: p_i halves, N_i doubles.
+- Each eliminated arm is audited in phases, on the rounds in which its probability was the present p_i. (Other rounds
+  wait in a bank until p_i has that value again.) After n rounds of a phase, with L the sum of the arm's weighted losses
+  in it: if n held_i - L >= gap_i N_i / 4, the phase ends with an error. Then p_i doubles and N_i halves, neither beyond
+  its first value; after 3 log T errors it hands over. If n = N_i, the phase ends without error, p_i halves and N_i
+  doubles.
 - Active arms share the rest of the probability equally.
 
-Regret, as we recall it: O(sqrt(KT) log T) plus that of the learner it hands over to against any losses; published,
-O(sum_i log T / Delta_i + (1/K) sum_i sigma_max Delta_i) where they are stochastic. Readings of our own: the paper
-caps `wide` at 1; weighted_i, which can be K after one outcome, is not tested before wide <= 1, that is before 2 K log
-T outcomes, or else many arms are taken for adversarial within a few rounds; log T stands outside the root; bounds of
-eliminated arms stay as they were; where the only active arm would be eliminated it hands over. Constants 9, 272 and
-1280 are parameters: with them nothing is eliminated before n_i is about 200 log T / Delta_i^2.
+Regret against any losses: O(sqrt(KT) log T) plus that of the learner it hands over to (recalled, not checked against
+the paper). Regret where losses are stochastic: O(sum_i log T / Delta_i + (1/K) sum_i sigma_max Delta_i) (published).
+
+The paper leaves four points open, or they do not work as written. We read them as follows:
+
+- The paper caps `wide` at 1 also in the test of weighted_i, which can be K after one outcome. With many arms it would
+  then hand over within a few rounds. Here the test starts when wide <= 1, that is after 2 K log T outcomes.
+- log T stands outside the root in the test of the regret.
+- The bounds of eliminated arms stay as they were.
+- If the only active arm would be eliminated, it hands over.
+
+The constants 9, 272 and 1280 are parameters. With them no arm is eliminated before n_i is about 200 log T / Delta_i^2.
 """
 
 import math
@@ -137,7 +144,7 @@ def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
 
 @kernel
 def patience(state: Vector, params: Vector) -> float:
-    """Return inf until another learner takes over, which does not count what was decided before."""
+    """Return inf before the hand-over, then the patience of the other learner, which counts its own decisions only."""
     if state[HANDED_OVER] == 0.0:
         return math.inf
     if state[ROUND] <= state[HANDED_OVER] + 1.0:
@@ -148,7 +155,7 @@ def patience(state: Vector, params: Vector) -> float:
 
 @kernel
 def _looks_stochastic(state: Vector, params: Vector, arms: int) -> bool:
-    """Update the bounds of active arms and test them."""
+    """Update the bounds of active arms, eliminate arms, and return whether losses still look stochastic."""
     log_horizon = math.log(params[T])
     wide = math.sqrt(2.0 * arms * log_horizon / state[SEEN])
     best = math.inf
@@ -189,9 +196,7 @@ def _looks_stochastic(state: Vector, params: Vector, arms: int) -> bool:
 
 @kernel
 def _audit(state: Vector, params: Vector, arm: int, amount: float) -> bool:
-    """Let a round join the phase of an eliminated arm, with its weighted loss of that arm; return whether a phase
-    ended.
-    """
+    """Add a round, with its weighted loss, to the phase of an eliminated arm; return whether the phase ended."""
     here = at(arm)
     state[here + COUNT] += 1.0
     state[here + CHARGED] += amount
@@ -215,7 +220,7 @@ def _audit(state: Vector, params: Vector, arm: int, amount: float) -> bool:
 
 @kernel
 def _join(state: Vector, params: Vector, page: int, arm: int) -> bool:
-    """Let the round on a page join the phase of an arm: whether a phase ended."""
+    """Add the round on a page to the phase of an arm; return whether the phase ended."""
     place = pages.begin(state, HEAD, page)
     state[place + LEVELS + arm] = 0.0
     state[place + WAITING] -= 1.0
@@ -224,7 +229,7 @@ def _join(state: Vector, params: Vector, page: int, arm: int) -> bool:
 
 @kernel
 def _search_bank(state: Vector, params: Vector, arm: int) -> None:
-    """Begin a phase: rounds in the bank that have its probability join it, until none is left."""
+    """Begin a phase: add the rounds in the bank that have its probability, until none is left."""
     page = int(state[BANK]) - 1
     while page >= 0 and state[HANDED_OVER] == 0.0:
         place = pages.begin(state, HEAD, page)
@@ -236,7 +241,7 @@ def _search_bank(state: Vector, params: Vector, arm: int) -> None:
 
 @kernel
 def _clear_bank(state: Vector) -> None:
-    """Give back pages that nobody waits for any more."""
+    """Give back the pages of rounds that no audit waits for."""
     page = int(state[BANK]) - 1
     state[BANK] = 0.0
     state[BANK + 1] = 0.0
@@ -301,7 +306,7 @@ def page_size(n_arms: int) -> int:
 
 LEARNER = Learner(
     name="sapo",
-    summary="stochastic play with audits, until the world is seen to be adversarial; then hybrid_skipping",
+    summary="assumes stochastic losses and tests for them; once a test fails it plays hybrid_skipping",
     paper="Schlisselberg, Lancewicki, Auer & Mansour 2025, Delayed SAPO",
     size=size,
     losses_at=Layout(first=SINGLES + WEIGHTED, step=FIELDS),

@@ -1,13 +1,13 @@
-"""Thompson sampling (Thompson 1933) for losses 0 or 1, on what has arrived.
+"""Thompson sampling (Thompson 1933) for losses 0 or 1, on the outcomes that have arrived.
 
     theta_i ~ Beta(1 + ones_i, 1 + zeros_i);       play the arm with the smallest theta_i,
 
 ones_i and zeros_i being the outcomes 1 and 0 observed of arm i. A loss between 0 and 1 counts as 1 with that
-probability (Agrawal & Goyal 2012). Under delay nothing changes: the posterior is that of what has arrived. Without
+probability (Agrawal & Goyal 2012). Under delay the posterior is that of the outcomes that have arrived. Without
 delay regret is (1 + o(1)) sum_i Delta_i log T / kl(mu_i, mu_best) where losses are stochastic.
 
-Its random numbers are made of the draw of the round, so repeating the draws repeats them. The arm is certain once
-theta is drawn: the propensity that is reported is 1, not the probability over theta, and serves no importance
+Its random numbers are made from the draw of the round, so the same draws give the same decisions. Once theta is drawn
+the arm is certain, so the reported propensity is 1, not the probability over theta. Do not use it for importance
 weighting.
 """
 
@@ -29,7 +29,7 @@ _POSITIONS = 1 << 16  # random numbers for each arm: more than any arm can use
 
 @kernel
 def beta(a: float, b: float, key: np.uint64, position: int) -> float:
-    """Return a draw from Beta(a, b) for a, b >= 1, made of the random numbers under a seed from a position on.
+    """Return a draw from Beta(a, b) for a, b >= 1, made from the random numbers of a seed, starting at a position.
 
     Rejection from a log-logistic envelope: algorithm BB of Cheng (1978).
     """
@@ -83,7 +83,7 @@ def learn(state: Vector, params: Vector, arm: int, loss: float, propensity: floa
 
 LEARNER = Learner(
     name="thompson",
-    summary="plays an arm as often as it is likely to be the best, on what has arrived; for stochastic losses only",
+    summary="Thompson sampling on the outcomes that have arrived; for stochastic losses only",
     paper="Thompson 1933; Agrawal & Goyal 2012",
     size=mean_steps.size,
     losses_at=mean_steps.LOSSES_AT,

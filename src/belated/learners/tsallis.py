@@ -1,12 +1,11 @@
-"""Tsallis-INF with importance weighting (Zimmert & Seldin 2021, JMLR 22, Algorithm 1): the best of both worlds
-without delay.
+"""Tsallis-INF with importance weighting (Zimmert & Seldin 2021, JMLR 22, Algorithm 1): best of both worlds, no delay.
 
     x_t = argmin <L, x> - 2 sqrt(t) sum sqrt(x_i),      L_{I_s} += loss / x_{s,I_s}     when the outcome of s arrives.
 
-Their eta_t = 2 / sqrt(t) with regulariser -(4 / eta_t) sum sqrt(x_i) is the same thing. Regret without delay: at most
-4 sqrt(KT) + 1 against any losses, sum_i (4 log T + 12) / Delta_i + ... where they are stochastic (Theorem 1). Nothing
-in it knows of delay; used on arrival, with the propensity of the decision, it is what `robust` becomes when nothing is
-ever outstanding.
+Their eta_t = 2 / sqrt(t) with regulariser -(4 / eta_t) sum sqrt(x_i) is the same. Regret without delay: at most
+4 sqrt(KT) + 1 against any losses, sum_i (4 log T + 12) / Delta_i + ... where they are stochastic (Theorem 1). It takes
+no account of delay: outcomes are used when they arrive, with the propensity of the decision. Without delay `robust` is
+this learner.
 """
 
 import math
@@ -26,7 +25,7 @@ def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
 
 LEARNER = Learner(
     name="tsallis",
-    summary="best of both worlds where nothing is delayed; knows nothing of delay",
+    summary="best of both worlds without delay; takes no account of delay",
     paper="Zimmert & Seldin 2021, Tsallis-INF (IW)",
     size=ftrl.size,
     losses_at=ftrl.LOSSES_AT,

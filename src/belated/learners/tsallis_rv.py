@@ -1,14 +1,15 @@
-"""Tsallis-INF with reduced-variance estimates (Zimmert & Seldin 2021, JMLR 22, Section 3.2), used on arrival with the
-quantities of the decision (`belated.learners.reduced_variance`).
+"""Tsallis-INF with reduced-variance estimates (Zimmert & Seldin 2021, JMLR 22, Section 3.2), which use the
+quantities of the decision when its outcome arrives (`belated.learners.reduced_variance`).
 
     x_t = argmin <L, x> - sqrt(t) sum sqrt(x_i)                       (eta_t = 4 / sqrt(t) in their notation),
     B_{s,i} = 1/2 where x_{s,i} >= c / s, else 0,                     c = 4.
 
 Regret without delay: 2 sqrt(KT) + 10 K log T + 16 against any losses, sum_i (log T + 3) / Delta_i + 28 K log T + ...
-where they are stochastic (Theorem 1, RV). The paper has no delays; nothing is proved under them.
+where they are stochastic (Theorem 1, RV). Nothing is proved under delay.
 
-c: the paper writes eta_s^2 for c / s, which is 16 / s in its own normalisation and 4 / s in that of its first version
-(2019, eta_s = 2 / sqrt(s)). Its figures are those of 4: with 16 regret is 15 % larger at K = 8, gap 1/4.
+The constant c: the paper writes eta_s^2 for c / s. This is 16 / s in its own normalisation and 4 / s in that of its
+first version (2019, eta_s = 2 / sqrt(s)). c = 4 reproduces its figures; with 16 regret is 15 % larger at K = 8, gap
+1/4.
 """
 
 import math
@@ -38,7 +39,7 @@ def learn(state: Vector, params: Vector, arm: int, loss: float, propensity: floa
 
 LEARNER = Learner(
     name="tsallis_rv",
-    summary="Tsallis-INF with less noise in its estimates; best of both worlds where nothing is delayed",
+    summary="Tsallis-INF with reduced-variance estimates; best of both worlds without delay",
     paper="Zimmert & Seldin 2021, Tsallis-INF (RV)",
     size=ftrl.size,
     losses_at=ftrl.LOSSES_AT,

@@ -1,12 +1,12 @@
-"""Delayed-UCB1 (Joulani, György & Szepesvári 2013, Eq. 6): UCB1 on what has arrived.
+"""Delayed-UCB1 (Joulani, György & Szepesvári 2013, Eq. 6): UCB1 on the outcomes that have arrived.
 
     play the arm with the largest  mean reward_i + sqrt(exploration ln t / n_i),    n_i = outcomes observed of arm i.
 
-t counts decisions, not outcomes. Arms without any outcome come first, the one with the fewest decisions before the
-others (the paper leaves this open; always taking the same one would play it until its first outcome arrives).
+t counts decisions, not outcomes. Arms without any outcome are played first, the one with the fewest decisions before
+the others. (The paper leaves this open; always taking the same one would play it until its first outcome arrives.)
 exploration = 2 is UCB1; 1.5 is the UCB1 of the figures in Zimmert & Seldin (2021). Regret at most
 sum_i (8 log T / Delta_i + 3.5 Delta_i) + sum_i Delta_i E[G_i] where losses are stochastic (Theorem 7), G_i being the
-most outcomes of arm i outstanding at once.
+largest number of outstanding outcomes of arm i.
 """
 
 import math
@@ -30,7 +30,7 @@ def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
 
 LEARNER = Learner(
     name="ucb",
-    summary="optimism on what has arrived; for stochastic losses only",
+    summary="UCB1 on the outcomes that have arrived; for stochastic losses only",
     paper="Joulani, György & Szepesvári 2013, Delayed-UCB1",
     size=mean_steps.size,
     losses_at=mean_steps.LOSSES_AT,

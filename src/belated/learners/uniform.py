@@ -1,6 +1,6 @@
-"""Uniform play: every arm with probability 1/K, whatever happens. The scale against which learning shows.
+"""Uniform play: every arm with probability 1/K in every round. The baseline that a learner should beat.
 
-Its loss estimates, L_{I_s} += K loss, are unbiased for every arm: a log of uniform play can be evaluated afterwards.
+Its loss estimates, L_{I_s} += K loss, are unbiased for every arm, so a log of uniform play can be evaluated afterwards.
 """
 
 from belated.core.kernels import Vector, kernel
@@ -26,7 +26,7 @@ def size(n_arms: int) -> int:
 
 LEARNER = Learner(
     name="uniform",
-    summary="every arm with the same probability, for ever",
+    summary="every arm with the same probability in every round",
     paper="none",
     size=size,
     decide=decide,
