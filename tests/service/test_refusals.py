@@ -59,7 +59,7 @@ OUTCOMES: dict[str, tuple[Any, str | None, list[str]]] = {
     "loss too large": (outcome(loss=1.5), "loss", ["1.5", "a number from 0 to 1"]),
     "loss too small": (outcome(loss=-0.1), "loss", ["-0.1", "a number from 0 to 1"]),
     "loss a word": (outcome(loss="x"), "loss", ["'x'", "a number from 0 to 1"]),
-    "loss a truth": (outcome(loss=True), "loss", ["True", "a number from 0 to 1"]),
+    "loss a truth": (outcome(loss=True), "loss", ["true", "a number from 0 to 1"]),
     "reward too large": ({"decision": "d", "reward": 2}, "reward", ["2", "a number from 0 to 1"]),
     "loss and reward": (outcome(reward=0.5), "loss", ["loss", "reward", "not both"]),
     "neither loss nor reward": ({"decision": "d"}, "loss", ["loss", "reward", "needed"]),
