@@ -51,7 +51,7 @@ def audits(
 
 
 def constants_table(constants: Sequence[float], found: list[list[Audit]]) -> str:
-    """A row for each statement: at each constant the worst measured / bound, and in how many cells it is broken."""
+    """Return a row for each lemma: at each constant the worst measured / bound, and in how many cells it is broken."""
     rows = []
     for name in [finding.name for finding in found[0][0].findings]:
         row = [name, found[0][0][name].where]
@@ -61,7 +61,7 @@ def constants_table(constants: Sequence[float], found: list[list[Audit]]) -> str
             broken = sum(finding.holds is False for finding in known)
             row.append(number(worst) + (f" (**broken in {broken} of {len(known)}**)" if broken else ""))
         rows.append(row)
-    return markdown_table(["statement", "where", *(f"c = {constant:g}" for constant in constants)], rows)
+    return markdown_table(["lemma", "where", *(f"c = {constant:g}" for constant in constants)], rows)
 
 
 def _share(measured: float, bound: float) -> float:

@@ -29,7 +29,7 @@ With --delays and --delays-file, --arms and --gaps describe the losses.
 
 AUDIT_HELP = """\
 Run a learner on cells of the suite and check every lemma of the paper's proof on what it did. The
-table shows the worst of all replications. The exit status is 1 where a lemma is violated. Writes a
+table shows the worst of all replications. The exit status is 1 where a lemma is broken. Writes a
 JSON file and a figure for each cell.
 
 The learner may be a name, a spec such as robust:delay_constant=1, or module:NAME for one of your

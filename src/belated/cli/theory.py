@@ -144,7 +144,7 @@ def _draw(cell: Cell, constant: float, result: Simulation, folder: Path, out: Ou
 
 
 def audit(options: argparse.Namespace, out: Output) -> int:
-    """Audit a learner on cells; return 1 where a lemma is violated."""
+    """Audit a learner on cells; return 1 where a lemma is broken."""
     tuned = learners.tune(options.learner)
     found = []
     for cell in find(options.cells):

@@ -138,7 +138,7 @@ def draw_bounds(title: str, result: Simulation, horizons: Sequence[int], tables:
 
 
 def draw_slack(audit: Audit) -> Any:
-    """How much of what each statement allows was used, over the rounds of the run closest to breaking it."""
+    """How much of what each lemma allows was used, over the rounds of the run closest to breaking it."""
     shown = [finding for finding in audit.findings if finding.shares is not None and (finding.shares > 0.0).any()]
     with settings():
         figure = new_figure(6.8, 3.9)
