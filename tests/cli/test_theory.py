@@ -184,6 +184,7 @@ def test_the_tables_of_the_page_are_made_by_its_experiment() -> None:
     assert 0.0 < float(measured) < float(allowed.replace(",", ""))
 
 
+@pytest.mark.slow
 def test_the_study_of_the_default_runs(tmp_path: Path) -> None:
     words = ["--quick", "--rounds", "500", "--evaluations", "10", "--replications", "2", "--out", str(tmp_path)]
     script = PROJECT / "experiments" / "default_learner.py"
@@ -196,6 +197,7 @@ def test_the_study_of_the_default_runs(tmp_path: Path) -> None:
     assert "| `balanced` |" in (tmp_path / "study.md").read_text()
 
 
+@pytest.mark.slow
 def test_the_variants_of_the_default_run() -> None:
     script = PROJECT / "experiments" / "variants.py"
     words = ["--rounds", "300", "--replications", "1"]

@@ -141,7 +141,9 @@ def test_machine_code_and_stored_results_depend_on_the_sources_that_make_them(tm
 
 
 def test_a_second_process_compiles_nothing(tmp_path: Path) -> None:
-    program = "from belated import Bandit, simulate; Bandit(3).decide(); simulate('ucb', 'stochastic', rounds=10)"
+    program = (
+        "from belated import Bandit, simulate; Bandit(3, 'ucb').decide(); simulate('ucb', 'stochastic', rounds=10)"
+    )
     run(program, NUMBA_CACHE_DIR=str(tmp_path))
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.nb*")}
     assert before
@@ -182,7 +184,8 @@ def test_learners_travel_between_processes_without_their_addresses(tmp_path: Pat
     make = (
         "import pickle, sys; from belated import Bandit, learners;"
         "from support.play_live import informed, told;"
-        "t = [informed(name) for name in learners.catalogue] + [learners.tune('robust', delay_constant=2)];"
+        "names = ['robust', 'bold', 'damped', 'exp3_delayed', 'thompson'];"
+        "t = [informed(name) for name in names] + [learners.tune('robust', delay_constant=2)];"
         "[Bandit(3, each).decide(**told(each.learner.name, 1)) for each in t];"
         "open(sys.argv[1], 'wb').write(pickle.dumps(t))"
     )
@@ -232,7 +235,7 @@ tempfile.tempdir = sys.argv[1]
 from belated import Bandit
 from belated.core import kernels
 assert str(kernels.cache_directory()).startswith(sys.argv[1]), kernels.cache_directory()
-print(Bandit(2).decide().round)
+print(Bandit(2, 'uniform').decide().round)
 """
     assert run(program, str(tmp_path)) == "1\n"
     assert list(tmp_path.iterdir()) == []  # taken away at the end

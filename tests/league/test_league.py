@@ -280,10 +280,6 @@ def test_sweep(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (["league", "--replications", "0"], "replications is 0"),
         (["report", "nowhere"], "nowhere holds no league"),
         (["league", "--threads", "0"], "threads is 0"),
-        (
-            ["league", "--cluster", "tcp://127.0.0.1:1", "--suite", "quick"],
-            "no Dask scheduler answers at tcp://127.0.0.1:1",
-        ),
     ],
 )
 def test_bad_input(arguments: list[str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -112,7 +112,7 @@ def test_threads_that_migrate_at_once_migrate_once(store: str) -> None:
     ledgers = [closed(store) for _ in range(6)]
     done: list[str] = []
     together([partial(lambda ledger: done.extend(ledger.migrate()), ledger) for ledger in ledgers])
-    assert done == NAMES
+    assert sorted(done) == sorted(NAMES)  # several threads may have done one each
     assert history(ledgers[0]) == [(migration.number, migration.name) for migration in MIGRATIONS]
     for ledger in ledgers:
         ledger.close()

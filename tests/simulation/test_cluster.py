@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from belated.cli.main import main
+from belated.simulation import parallel
 
 BIN = Path(sys.executable).parent
 LEAGUE = ["league", "--cells", "stochastic-k10/*", "--rounds", "20000", "--replications", "6"]
@@ -75,6 +76,9 @@ def test_a_worker_dies_and_the_numbers_are_the_same(cluster: Cluster, tmp_path: 
     assert (together / "standings.json").read_bytes() == (alone / "standings.json").read_bytes()
 
 
-def test_nobody_at_that_address(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nobody_at_that_address(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parallel, "CONNECT_SECONDS", 0.5)
     assert main([*LEAGUE, "--cluster", "tcp://127.0.0.1:1", "--out", str(tmp_path)]) == 2
     assert "no Dask scheduler answers at tcp://127.0.0.1:1" in capsys.readouterr().err

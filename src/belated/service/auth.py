@@ -12,7 +12,7 @@ from belated.service.errors import ApiError
 
 SECONDS = 1.0
 """How long a revoked key may still open a worker's door."""
-_LOOK_AGAIN = 0.2
+_LOOK_AGAIN = 0.05
 _NOTHING = bytes(32)
 _MOST_LENGTH = 500
 

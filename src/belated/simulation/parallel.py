@@ -10,6 +10,9 @@ from typing import Any
 
 from belated.errors import InvalidValue, needs_extra
 
+CONNECT_SECONDS = 10
+"""How long to wait for the scheduler of a cluster."""
+
 
 def available_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -45,7 +48,7 @@ def _on_cluster(function: Callable[..., Any], jobs: Sequence[tuple[Any, ...]], a
         import joblib
         from distributed import Client
     try:
-        client: Any = Client(address, timeout="10s")
+        client: Any = Client(address, timeout=CONNECT_SECONDS)
     except (OSError, ValueError) as error:
         raise InvalidValue(f"no Dask scheduler answers at {address}: {error}", "cluster") from error
     with client, joblib.parallel_config(backend="dask", wait_for_workers_timeout=60):
