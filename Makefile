@@ -1,6 +1,6 @@
 # make run    set everything up, run the headline comparison and a quick league with its report
 # make test   set everything up and run the tests
-# make check  format, lint, types, tests: the gate
+# make check  format, lint, types, all tests, the slow ones too: the gate
 # make bench  measure speed, memory and start-up
 
 PYTHON ?= python3
@@ -16,16 +16,22 @@ run: $(READY)
 	$(BIN)/belated league --suite quick --replications 5 --out results/quick
 	$(BIN)/belated report results/quick
 
-# on two cores; schemathesis' tests share a name, by which pytest-xdist tells them apart, so they go alone
+# Compile once, then test on all cores. Temporary files go to memory where there is room: most of the time of a commit is
+# the disk's. schemathesis gives its tests one name, by which pytest-xdist tells tests apart, so they go alone.
+SHM := $(shell test -w /dev/shm && echo /dev/shm)
+PYTEST := $(if $(SHM),TMPDIR=$(SHM)) $(BIN)/python -m pytest
+WHICH ?= not slow
+
 test: $(READY) browser
-	$(BIN)/python -m pytest tests/service/test_openapi.py
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --ignore tests/service/test_openapi.py
+	$(BIN)/python tests/support/compile_all.py
+	$(PYTEST) tests/service/test_openapi.py
+	$(PYTEST) --numprocesses 3 --dist loadfile --ignore tests/service/test_openapi.py -m "$(WHICH)"
 
 check: $(READY) browser
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(MAKE) test
+	$(MAKE) test WHICH="slow or not slow"
 
 # the tests of the report open it in Chromium
 browser:

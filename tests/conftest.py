@@ -9,7 +9,7 @@ import pytest
 # inherit that: those that test an interrupt would never be interrupted.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-LONGEST = ("service", "core", "ledger", "learners", "cli", "client", "simulation", "league", "report")
+LONGEST = ("learners", "service", "core", "ledger", "cli", "client", "simulation", "league", "report")
 """The folders whose tests take longest. They go first, so that no process is left with a long file at the end."""
 
 

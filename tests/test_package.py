@@ -36,6 +36,9 @@ class Built(NamedTuple):
     wheel: Path
 
 
+pytestmark = pytest.mark.slow
+
+
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
     """The archives; the wheel is made from what the sdist holds."""

@@ -53,6 +53,7 @@ def test_tables_fit_a_hundred_columns(name: str, tmp_path: Path, capsys: Capture
     assert [line for line in lines if shown_width(line) > 100] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["learners", "compare", "league", "bounds", "audit"])
 def test_wide_tables_have_all_columns(name: str, tmp_path: Path, capsys: Captured) -> None:
     """What was left out at 100 columns, and was said to be, is there."""

@@ -80,6 +80,7 @@ def test_compare(folder: Path) -> None:
     assert means["skeleton"] < means["uniform"]
 
 
+@pytest.mark.slow
 def test_compare_reads_them_from_a_file(folder: Path) -> None:
     (folder / "plan.toml").write_text(
         'learners = ["mine:Leader"]\nenvironments = ["mine:Shop"]\ndelays = ["mine:Evening"]\n'
@@ -89,6 +90,7 @@ def test_compare_reads_them_from_a_file(folder: Path) -> None:
     assert "a shop" in done.stdout
 
 
+@pytest.mark.slow
 def test_league_and_report(folder: Path) -> None:
     words = ["--learners", "skeleton:LEARNER", "mine:Leader", "ucb", "--cells", "stochastic-k2/none"]
     done = run(folder, "league", *words)
@@ -102,6 +104,7 @@ def test_league_and_report(folder: Path) -> None:
     assert "learners of your own" in refused.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("learner", "label"), [("skeleton:LEARNER", "skeleton"), ("mine:Leader", "Leader")])
 def test_audit(learner: str, label: str, folder: Path) -> None:
     done = run(folder, "audit", "stochastic-k2/100", "--learner", learner, "--json")

@@ -103,12 +103,12 @@ def test_machine_code_and_stored_results_depend_on_the_sources_that_make_them(tm
     shutil.copytree(PACKAGE, tmp_path / "belated", ignore=shutil.ignore_patterns("__pycache__"))
     cache = tmp_path / "cache"
 
-    def decide() -> tuple[float, str, set[Path]]:
-        """The propensity, the file of a cell's results, the compiled files."""
+    def decide() -> tuple[float, str, set[tuple[Path, int]]]:
+        """The propensity, the file of a cell's results, the compiled files and when they were written."""
         propensity, name = run(
             DECIDE, PYTHONPATH=str(tmp_path), NUMBA_CACHE_DIR=str(cache), PYTHONDONTWRITEBYTECODE="1", cwd=tmp_path
         ).split()
-        return float(propensity), name, set(cache.rglob("*.nbc"))
+        return float(propensity), name, {(path, path.stat().st_mtime_ns) for path in cache.rglob("*.nb*")}
 
     def edit(file: str, old: str = "", new: str = "") -> None:
         path = tmp_path / "belated" / file
@@ -137,18 +137,8 @@ def test_machine_code_and_stored_results_depend_on_the_sources_that_make_them(tm
     edited = decide()
     assert edited[0] == 0.2  # the new code runs: nothing stale is left
     assert edited[1] not in (first[1], name)
+    assert first[2] < edited[2]
     assert len(edited[2]) == 2 * len(first[2])
-
-
-def test_a_second_process_compiles_nothing(tmp_path: Path) -> None:
-    program = (
-        "from belated import Bandit, simulate; Bandit(3, 'ucb').decide(); simulate('ucb', 'stochastic', rounds=10)"
-    )
-    run(program, NUMBA_CACHE_DIR=str(tmp_path))
-    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.nb*")}
-    assert before
-    run(program, NUMBA_CACHE_DIR=str(tmp_path))
-    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.nb*")} == before
 
 
 def test_learners_typed_at_a_prompt_work(tmp_path: Path) -> None:
@@ -184,7 +174,7 @@ def test_learners_travel_between_processes_without_their_addresses(tmp_path: Pat
     make = (
         "import pickle, sys; from belated import Bandit, learners;"
         "from support.play_live import informed, told;"
-        "names = ['robust', 'bold', 'damped', 'exp3_delayed', 'thompson'];"
+        "names = ['bold', 'exp3_delayed'];"
         "t = [informed(name) for name in names] + [learners.tune('robust', delay_constant=2)];"
         "[Bandit(3, each).decide(**told(each.learner.name, 1)) for each in t];"
         "open(sys.argv[1], 'wb').write(pickle.dumps(t))"

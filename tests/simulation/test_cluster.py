@@ -60,6 +60,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
     made.stop()
 
 
+@pytest.mark.slow
 def test_a_worker_dies_and_the_numbers_are_the_same(cluster: Cluster, tmp_path: Path) -> None:
     """`belated cluster-worker` and `dask worker` both join; the first is killed with -9 when results begin to come."""
     alone, together = tmp_path / "alone", tmp_path / "together"
