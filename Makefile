@@ -9,23 +9,28 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 SUDO := $(shell test $$(id -u) = 0 || echo sudo)
 
-.PHONY: run test check browser bench format clean
+.PHONY: run test test-openapi test-rest check browser bench format clean
 
 run: $(READY)
 	$(BIN)/belated compare
 	$(BIN)/belated league --suite quick --replications 5 --out results/quick
 	$(BIN)/belated report results/quick
 
-# Compile once, then test on all cores. Temporary files go to memory where there is room: most of the time of a commit is
-# the disk's. schemathesis gives its tests one name, by which pytest-xdist tells tests apart, so they go alone.
+# Compile once, then test, four at a time: many tests wait. Temporary files go to memory where there is room: most of the time of a commit is
+# the disk's. schemathesis gives its tests one name, by which pytest-xdist tells tests apart, so they go by themselves.
 SHM := $(shell test -w /dev/shm && echo /dev/shm)
 PYTEST := $(if $(SHM),TMPDIR=$(SHM)) $(BIN)/python -m pytest
 WHICH ?= not slow
 
 test: $(READY) browser
 	$(BIN)/python tests/support/compile_all.py
+	$(MAKE) --no-print-directory --jobs 2 test-openapi test-rest
+
+test-openapi:
 	$(PYTEST) tests/service/test_openapi.py
-	$(PYTEST) --numprocesses 3 --dist loadfile --ignore tests/service/test_openapi.py -m "$(WHICH)"
+
+test-rest:
+	$(PYTEST) --numprocesses 4 --dist loadfile --ignore tests/service/test_openapi.py -m "$(WHICH)"
 
 check: $(READY) browser
 	$(BIN)/ruff format --check .

@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,16 @@ def command(name: str, folder: Path) -> list[str]:
 @pytest.fixture(autouse=True)
 def _columns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "100")
+
+
+@pytest.fixture(autouse=True)
+def _no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures take most of the time of these commands, and other tests look at them."""
+
+    def save(figure: Any, path: Path, kinds: Sequence[str] = ("png", "svg")) -> list[Path]:
+        return [path.with_suffix(f".{kind}") for kind in kinds]
+
+    monkeypatch.setattr("belated.report.figures.save", save)
 
 
 @pytest.mark.parametrize("name", COMMANDS)

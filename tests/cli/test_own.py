@@ -120,6 +120,7 @@ def test_bounds(folder: Path) -> None:
     assert "\n  Leader  " in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "message"),
     [

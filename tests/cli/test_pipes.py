@@ -57,6 +57,7 @@ def test_help(environment: dict[str, str]) -> None:
     assert said == ""
 
 
+@pytest.mark.slow
 def test_compare(tmp_path: Path, environment: dict[str, str]) -> None:
     """The files are there, since they are written before the table is printed."""
     words = ["compare", "--rounds", "50", "--replications", "2", "--learners", "ucb", "--out", str(tmp_path)]
