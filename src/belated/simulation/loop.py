@@ -143,7 +143,8 @@ def play(run: Run, schedule: Memory, rounds: Rounds, notes: Notes, begin: int, e
             notes.columns[j, OUTSTANDING] = outstanding
             notes.columns[j, SKIPPED] = skipped
             notes.columns[j, DELAY] = delay
-            notes.losses[j] = loss
+            if notes.losses.shape[0] > 0:
+                notes.losses[j] = loss
             notes.patience[j] = np.inf
             if skips:
                 notes.patience[j] = call_patience(clock["patience_address"], state, params)

@@ -124,8 +124,8 @@ class LearnerRun:
         told: dict[str, float],
         window: int | None = None,
     ) -> None:
-        """`window`: of how many of the last rounds distributions are kept. By default all, and loss estimates too, in
-        a trace.
+        """`window`: of how many of the last rounds distributions are kept. By default all are kept in a trace, and
+        losses and loss estimates too.
         """
         self.learner = learner = tuned.learner
         self.rounds = rounds
@@ -139,7 +139,7 @@ class LearnerRun:
             paid=np.zeros(1),
             columns=np.zeros((kept, COLUMNS), dtype=np.int64),
             patience=np.zeros(kept),
-            losses=np.zeros(kept),
+            losses=np.zeros(kept if window is None else 0),
             distributions=np.zeros((kept if window is None else window, n_arms)),
             estimates=np.zeros((kept if window is None else 0, n_arms)),
             layout=tuple(learner.losses_at),
@@ -203,7 +203,9 @@ class LearnerRun:
         """Return what happened in all rounds."""
         columns = self.notes.columns
         delays = columns[:, DELAY]
-        came = delays <= self.rounds - np.arange(1, len(columns) + 1)
+        losses = self.notes.losses
+        if losses.size:
+            losses = np.where(delays <= self.rounds - np.arange(1, len(columns) + 1), losses, np.nan)
         return Trace(
             arms=columns[:, ARM],
             distributions=self.notes.distributions,
@@ -212,7 +214,7 @@ class LearnerRun:
             patience=self.notes.patience,
             skipped=columns[:, SKIPPED],
             delays=delays,
-            losses=np.where(came, self.notes.losses, np.nan),
+            losses=losses,
         )
 
 
