@@ -14,7 +14,7 @@ from belated.delays import NEVER, Constant, Delays, Dropout, Outlier, Pareto, Re
 from belated.league.comparison import ComparisonPlan, compare
 from belated.learners.learner import KNOWN, Learner, Parameter
 from belated.report.figures import draw_comparison
-from belated.report.tables import catalogue_rows, comparison_table, learner_page
+from belated.report.tables import catalogue_rows, comparison_table, learner_details
 from belated.simulation import oracle
 from belated.simulation.run import Chunk, LearnerRun, new_chunk
 from belated.simulation.simulation import replay
@@ -205,7 +205,7 @@ def test_the_catalogue_is_told_about(capsys: pytest.CaptureFixture[str]) -> None
     assert main(["learners", "robst"]) == 2
     assert "Did you mean 'robust'?" in capsys.readouterr().err
     for learner in learners.catalogue.values():
-        assert learner.summary in learner_page(learner)
+        assert learner.summary in learner_details(learner)
     stranger = Learner("stranger", "unheard of", "none", size=abs, decide=abs, learn=abs)
     assert catalogue_rows([stranger]) == [["stranger", "nothing", "–", "–", "–", "none"]]
 

@@ -21,7 +21,7 @@ def learners(options: argparse.Namespace, out: Output) -> int:
         out.raw((tables.markdown_table(tables.CATALOGUE_HEADER, rows) + "\n").encode())
     elif options.name is not None:
         learner = find(options.name)
-        out.result(_page(learner), tables.learner_page(learner, out.width))
+        out.result(_details(learner), tables.learner_details(learner, out.width))
     else:
         table = tables.learner_table(known)
         symbols = ["endless?"] if table.fit(out.width).left_out else list(NOTATION)
@@ -44,7 +44,7 @@ def _facts(learner: Learner) -> dict[str, Any]:
     }
 
 
-def _page(learner: Learner) -> dict[str, Any]:
+def _details(learner: Learner) -> dict[str, Any]:
     """Return all about a learner. A default of null is one that is not known unless it is given."""
     parameters = [
         {

@@ -90,7 +90,7 @@ def notation(symbols: Sequence[str] = tuple(NOTATION), width: int | None = None)
     return "\n".join(line for folded in lines for line in folded)
 
 
-def learner_page(learner: Learner, width: int | None = None) -> str:
+def learner_details(learner: Learner, width: int | None = None) -> str:
     """Return all about one learner: what it is, what it must know, what is published about it, its parameters."""
     facts = {"paper": learner.paper, "must know": ", ".join(learner.needs) or "nothing"}
     if known := published.get(learner.name):
