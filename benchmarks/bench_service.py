@@ -36,8 +36,8 @@ MEMORY_DECISIONS = 1_000_000
 ONE_BY_ONE = """
 import sys
 from belated.service.limits import Limits
-from belated.service.server import Plan, serve
-serve(Plan(sys.argv[1], port=int(sys.argv[2]), limits=Limits(commit=1)))
+from belated.service.server import ServerSettings, serve
+serve(ServerSettings(sys.argv[1], port=int(sys.argv[2]), limits=Limits(commit=1)))
 """
 
 
