@@ -28,7 +28,7 @@ def draw_comparison(comparison: Comparison) -> Any:
 
 
 def draw_heat_map(league: League, order: Sequence[str]) -> Any:
-    """The ratio of each learner to the best uninformed one, cell by cell, on a logarithmic scale, the best on top."""
+    """Draw the ratio of each learner to the best uninformed one, cell by cell, on a logarithmic scale."""
     table = ratios(league)
     labels = league.plan.labels
     rows = np.array([table[labels.index(name)] for name in order])
@@ -59,7 +59,7 @@ def draw_heat_map(league: League, order: Sequence[str]) -> Any:
 
 
 def draw_curves(cell: Cell, result: Simulation, order: Sequence[str]) -> Any:
-    """Regret against rounds in one cell, with bands, for these learners; uniform play and the theory's scale."""
+    """Draw regret against rounds in one cell, with bands, for these learners; uniform play and the theory's scale."""
     with settings():
         figure = new_figure(5.0, 3.6)
         axes = figure.subplots()
@@ -77,7 +77,7 @@ def draw_curves(cell: Cell, result: Simulation, order: Sequence[str]) -> Any:
 
 
 def draw_trace(trace: Trace, title: str) -> Any:
-    """One run: how many decisions are outstanding, how long the learner waits, how many it has given up on."""
+    """Draw one run: how many decisions are outstanding, how long the learner waits, how many it has given up on."""
     shown = slice(None, None, -(-trace.arms.size // 3000))  # more points than a screen has serve nobody
     rounds = np.arange(1, trace.arms.size + 1)[shown]
     with settings():
@@ -102,7 +102,7 @@ def draw_trace(trace: Trace, title: str) -> Any:
 
 
 def draw_bounds(title: str, result: Simulation, horizons: Sequence[int], tables: Sequence[Sequence[Bound]]) -> Any:
-    """Measured regret, and over it the bounds of the learners that were measured, as they grow with the horizon.
+    """Draw measured regret, and over it the bounds of the learners that were measured, as they grow with the horizon.
 
     Thin lines in the learner's colour: drawn through with explicit constants, dotted or dashed where only the order is
     known. Lower bounds are grey.
@@ -137,8 +137,12 @@ def draw_bounds(title: str, result: Simulation, horizons: Sequence[int], tables:
     return figure
 
 
+MOST_USED = 1e12
+"""What is beyond it, or infinite, is drawn there."""
+
+
 def draw_slack(audit: Audit) -> Any:
-    """How much of what each lemma allows was used, over the rounds of the run closest to breaking it."""
+    """Draw how much of what each lemma allows was used, over the rounds of the run closest to breaking it."""
     shown = [finding for finding in audit.findings if finding.shares is not None and (finding.shares > 0.0).any()]
     with settings():
         figure = new_figure(6.8, 3.9)
@@ -147,9 +151,9 @@ def draw_slack(audit: Audit) -> Any:
         for k, finding in enumerate(shown):
             colour, dashes = style(k)
             shares = np.asarray(finding.shares)
-            used = np.where((shares > 0.0) & np.isfinite(shares), shares, np.nan)
+            used = np.where(shares > 0.0, np.minimum(shares, MOST_USED), np.nan)
             rounds = pieces(audit.rounds) + 1
-            broken = "" if finding.holds else " (broken)"
+            broken = " (broken)" if finding.holds is False else ""
             axes.plot(rounds, used, color=colour, linestyle=dashes, linewidth=1.3, label=finding.name + broken)
             lowest = min(lowest, float(np.nanquantile(used, 0.05)))
         axes.axhline(1.0, color="#000000", linewidth=1.2, zorder=1)

@@ -42,7 +42,7 @@ def comparison_table(comparison: Comparison, width: int | None = None) -> str:
 
 
 def _finals(cell: Simulation) -> list[str]:
-    """Each learner's final regret, the smallest marked."""
+    """Return each learner's final regret, the smallest marked."""
     finals = [cell.final(learner) for learner in cell.learners]
     least = min(float(final.mean) for final in finals)
     return [final.text + ("*" if float(final.mean) == least and len(finals) > 1 else " ") for final in finals]
@@ -52,7 +52,7 @@ CATALOGUE_HEADER = ("learner", "must know", "adversarial bound", "stochastic bou
 
 
 def catalogue_rows(learners: Sequence[Learner]) -> list[list[str]]:
-    """The catalogue: name, needs, published bounds, whether it is robust to one endless delay, paper."""
+    """Return the catalogue: name, needs, published bounds, whether it is robust to one endless delay, paper."""
     rows = []
     for learner in learners:
         known = published.get(learner.name)
@@ -62,7 +62,7 @@ def catalogue_rows(learners: Sequence[Learner]) -> list[list[str]]:
 
 
 def cited(paper: str) -> str:
-    """Authors and year alone: `Masoudian et al. 2024`."""
+    """Return authors and year alone: `Masoudian et al. 2024`."""
     found = re.match(r"(.+?) (\d{4})", paper)
     if not found:
         return paper
@@ -71,7 +71,7 @@ def cited(paper: str) -> str:
 
 
 def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """For pages; bars within cells are escaped."""
+    """Return a table in Markdown; bars within cells are escaped."""
     cells = [header, ["---"] * len(header), *rows]
     return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in cells)
 
@@ -122,7 +122,7 @@ def cells_table(cells: Sequence[Cell]) -> Table:
 
 
 def standings_rows(rows: Sequence[Standing], replications: int) -> list[list[str]]:
-    """The ranking, for terminals and pages; one replication gives no intervals."""
+    """Return the ranking, for terminals and pages; one replication gives no intervals."""
     known = replications > 1
     return [
         [
@@ -154,7 +154,7 @@ def standings_table(rows: Sequence[Standing], replications: int) -> Table:
 
 
 def league_rows(league: League, order: Sequence[str]) -> list[list[str]]:
-    """Regret with intervals: a row for each cell, a column for each learner, then uniform play and theory."""
+    """Return regret with intervals: a row for each cell, a column for each learner, then uniform play and theory."""
     rows = []
     for cell in league.cells:
         result = league.results[cell.id]
@@ -183,7 +183,7 @@ def league_table(league: League, order: Sequence[str]) -> Table:
 
 
 def league_note(league: League) -> str:
-    """What the marks mean; nothing where there are none."""
+    """Return what the marks mean; nothing where there are none."""
     return informed_note((tuned.label, tuned.informed) for tuned in league.plan.learners)
 
 
@@ -197,7 +197,7 @@ BOUNDS_HEADER = ("learner", "regime", "bound on regret", "value", "constants", "
 
 
 def bounds_rows(bounds: Sequence[Bound]) -> list[list[str]]:
-    """Each bound with its value, or with what is not known that it needs; lower bounds last."""
+    """Return each bound with its value, or with what is not known that it needs; lower bounds last."""
     return [
         [
             bound.learner,
