@@ -30,7 +30,7 @@ test-openapi:
 	$(PYTEST) tests/service/test_openapi.py
 
 test-rest:
-	$(PYTEST) --numprocesses 4 --dist loadfile --ignore tests/service/test_openapi.py -m "$(WHICH)"
+	$(PYTEST) --numprocesses 4 --dist loadfile --no-loadscope-reorder --ignore tests/service/test_openapi.py -m "$(WHICH)"
 
 check: $(READY) browser
 	$(BIN)/ruff format --check .

@@ -9,10 +9,39 @@ import pytest
 # inherit that: those that test an interrupt would never be interrupted.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-LONGEST = ("learners", "service", "core", "ledger", "cli", "client", "simulation", "league", "report")
-"""The folders whose tests take longest. They go first, so that no process is left with a long file at the end."""
+LONGEST = [
+    "published",
+    "kill",
+    "stop",
+    "workers",
+    "deadlines",
+    "kernels",
+    "faults_postgres",
+    "protocol",
+    "conversions",
+    "theory",
+    "fuzz",
+    "report",
+    "retries",
+    "output",
+    "keys",
+    "league",
+    "metrics",
+    "migrations",
+    "faults_sqlite",
+    "faults_power",
+    "cluster",
+    "faults_postgres_service",
+    "bandit",
+    "service_commands",
+    "standings",
+    "streams",
+    "by_hand",
+    "service",
+]
+"""The files whose tests take longest. They go first, so that no process is left with a long file at the end."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    places = {name: place for place, name in enumerate(LONGEST)}
-    items.sort(key=lambda item: places.get(Path(item.path).parent.name, len(places)))
+    places = {f"test_{name}": place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(Path(item.path).stem, len(places)))
