@@ -6,7 +6,7 @@ letters on the command line and in TOML files.
 
 from belated.delays.dependent import ByArm, ByLoss
 from belated.delays.law import NEVER, Delays, FillsDelays, whole
-from belated.delays.plain import Batches, Constant, Geometric, NoDelay, Pareto, Uniform
+from belated.delays.plain import Batches, Constant, Geometric, Never, NoDelay, Pareto, Uniform
 from belated.delays.recorded import Empirical, Recorded
 from belated.delays.spoiled import Burst, Dropout, Outlier
 
@@ -22,6 +22,7 @@ __all__ = [
     "Empirical",
     "FillsDelays",
     "Geometric",
+    "Never",
     "NoDelay",
     "Outlier",
     "Pareto",

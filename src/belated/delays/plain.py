@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from belated.delays.law import Delays, Integers, check_delay, whole
+from belated.delays.law import NEVER, Delays, Integers, check_delay, whole
 from belated.errors import InvalidValue, check_positive
 
 
@@ -35,6 +35,22 @@ class NoDelay(Constant):
 
     def __repr__(self) -> str:
         return "NoDelay()"
+
+
+class Never(Delays):
+    """No outcome ever comes. For one kind of outcome among others: `byloss:good=100,bad=never`."""
+
+    tail_index = 0.0
+
+    def __repr__(self) -> str:
+        return "Never()"
+
+    @property
+    def title(self) -> str:
+        return "never"
+
+    def fill(self, rng: np.random.Generator, rounds: Integers) -> Integers:
+        return np.full(rounds.size, NEVER, dtype=np.int64)
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ they are coins (`belated.core.random`), the losses. All learners of one replicat
 `Environment`: the class is then known by its name in small letters on the command line and in TOML files.
 """
 
-from belated.environments.adversarial import Blocks, Constrained, Corrupted, Drifting, Resonant, Switching
+from belated.environments.adversarial import Blocks, Constrained, Corrupted, Drifting, Resonant, Rhythm, Switching
 from belated.environments.environment import Environment, Filled, FillsLosses, Floats, Rounds, check_arms
-from belated.environments.stochastic import Bernoulli, Beta, Recorded, Stochastic
+from belated.environments.stochastic import Bernoulli, Beta, Recorded, Revenue, Stochastic
 
 __all__ = [
     "Bernoulli",
@@ -22,6 +22,8 @@ __all__ = [
     "Floats",
     "Recorded",
     "Resonant",
+    "Revenue",
+    "Rhythm",
     "Rounds",
     "Stochastic",
     "Switching",

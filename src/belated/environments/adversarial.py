@@ -1,14 +1,15 @@
 """Losses that no fixed distribution explains: adversaries, all oblivious (they do not see what is played)."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from belated.core import random
-from belated.environments.environment import Filled, Rounds, WithGap
-from belated.environments.stochastic import one_better
-from belated.errors import InvalidValue, check_count
+from belated.environments.environment import Environment, Filled, Rounds, WithGap, check_arms
+from belated.environments.stochastic import one_better, shares
+from belated.errors import InvalidValue, check_count, check_share
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,43 @@ class Switching(WithGap):
     def fill(self, rng: np.random.Generator, rounds: Rounds) -> Filled:
         best = (rounds - 1) // self.every % self.arms
         return np.where(np.arange(self.arms) == best[:, None], (1.0 - self.gap) / 2.0, (1.0 + self.gap) / 2.0), None
+
+
+@dataclass(frozen=True)
+class Rhythm(Environment):
+    """Conversions with a weekly rhythm: all rates rise and fall together, the better arm stays the better one.
+
+    the rate of arm i in round t = rates[i] (1 + amplitude sin(2 pi t / period)),    losses 1 - conversion, 0 or 1
+    """
+
+    rates: Sequence[float]
+    amplitude: float = 0.5
+    period: int = 7000
+
+    def __post_init__(self) -> None:
+        rates = shares("rates", self.rates)
+        check_arms(len(rates))
+        check_share("amplitude", self.amplitude)
+        check_count("period", self.period)
+        if max(rates) * (1.0 + self.amplitude) > 1.0:
+            raise InvalidValue(
+                f"rates is {self.rates!r} and amplitude {self.amplitude!r}; the largest rate times 1 + amplitude must"
+                " not exceed 1"
+            )
+        object.__setattr__(self, "rates", rates)
+
+    @property
+    def n_arms(self) -> int:  # type: ignore[override]
+        return len(self.rates)
+
+    @property
+    def title(self) -> str:
+        rates = ", ".join(f"{rate:.3g}" for rate in self.rates[:6])
+        return f"rates {rates}{', …' if self.n_arms > 6 else ''} with a rhythm of {self.period} rounds"
+
+    def fill(self, rng: np.random.Generator, rounds: Rounds) -> Filled:
+        swing = 1.0 + self.amplitude * np.sin(2.0 * np.pi * rounds[:, None] / self.period)
+        return 1.0 - np.array([self.rates]) * swing, None
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,6 +18,13 @@ def one_better(arms: int, gap: float) -> Floats:
     return means
 
 
+def shares(name: str, values: Any) -> tuple[float, ...]:
+    """Return a list of numbers from 0 to 1 as a tuple, or raise."""
+    if not isinstance(values, Sequence | np.ndarray) or isinstance(values, str):
+        raise InvalidValue(f"{name} is {values!r}; a list of numbers from 0 to 1 is needed", name)
+    return tuple(check_share(f"{name}[{i}]", value) for i, value in enumerate(values))
+
+
 @dataclass(frozen=True)
 class Bernoulli(Environment):
     """Stochastic: losses 0 or 1, the loss of arm i is 1 with probability means[i] in every round."""
@@ -24,9 +32,7 @@ class Bernoulli(Environment):
     means: Sequence[float]
 
     def __post_init__(self) -> None:
-        if not isinstance(self.means, Sequence | np.ndarray) or isinstance(self.means, str):
-            raise InvalidValue(f"means is {self.means!r}; a list of numbers from 0 to 1 is needed")
-        means = tuple(check_share(f"means[{i}]", mean) for i, mean in enumerate(self.means))
+        means = shares("means", self.means)
         check_arms(len(means))
         object.__setattr__(self, "means", means)
 
@@ -84,6 +90,45 @@ class Beta(WithGap):
         means = one_better(self.arms, self.gap)
         losses = rng.beta(self.concentration * means, self.concentration * (1.0 - means), (rounds.size, self.arms))
         return means, losses
+
+
+@dataclass(frozen=True)
+class Revenue(Environment):
+    """Skewed revenue, mostly none: arm i sells with probability rates[i], for an amount of mean amounts[i].
+
+    The loss is 1 - revenue. Amounts are Beta(1, 1/mean - 1): many small ones, few large ones, at most 1. `amounts` has
+    one mean for each arm, or a single one for all.
+    """
+
+    rates: Sequence[float]
+    amounts: Sequence[float] = (0.2,)
+
+    def __post_init__(self) -> None:
+        rates = shares("rates", self.rates)
+        amounts = shares("amounts", self.amounts)
+        check_arms(len(rates))
+        if len(amounts) not in (1, len(rates)):
+            raise InvalidValue(f"amounts has {len(amounts)} numbers; 1 or {len(rates)}, one for each arm, is needed")
+        if not all(0.0 < amount < 1.0 for amount in amounts):
+            raise InvalidValue(f"amounts is {self.amounts!r}; means above 0 and below 1 are needed")
+        object.__setattr__(self, "rates", rates)
+        object.__setattr__(self, "amounts", amounts)
+
+    @property
+    def n_arms(self) -> int:  # type: ignore[override]
+        return len(self.rates)
+
+    @property
+    def title(self) -> str:
+        rates = ", ".join(f"{rate:.3g}" for rate in self.rates[:6])
+        return f"revenue at rates {rates}{', …' if self.n_arms > 6 else ''}"
+
+    def fill(self, rng: np.random.Generator, rounds: Rounds) -> Filled:
+        rates = np.array([self.rates])
+        amounts = np.broadcast_to(np.array([self.amounts]), rates.shape)
+        shape = (rounds.size, self.n_arms)
+        sold = rng.random(shape) < rates
+        return 1.0 - rates * amounts, 1.0 - sold * rng.beta(1.0, 1.0 / amounts - 1.0, shape)
 
 
 class Recorded(Environment):

@@ -20,6 +20,8 @@ from belated.templates.display import counted
 
 ROUNDS = 100_000
 QUICK_ROUNDS = 20_000
+OWN = "own"
+"""The family of cells that are not of the suite."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -30,6 +32,7 @@ class Cell:
     environment: Any
     delays: Any
     rounds: int = ROUNDS
+    family: str = OWN
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "environment", Environment.find(self.environment))
@@ -75,6 +78,26 @@ class Cell:
         return replace(self, rounds=rounds)
 
 
+FAMILIES: Mapping[str, str] = MappingProxyType(
+    {
+        "even": "losses around one half, drawn anew in every round",
+        "spread": "arms whose means are spread over (0, 1)",
+        "conversions": "rare wins: rates of 1 to 6 %",
+        "rare-losses": "rare losses: 2 to 5 %",
+        "deadline": "wins come early, the absence of a win at a deadline",
+        "one-sided": "only wins are ever reported, or only losses",
+        "slow-arms": "each arm has delays of its own",
+        "revenue": "skewed revenue, mostly none",
+        "rhythm": "a weekly rhythm of all arms",
+        "trials": "short trials with delays of a tenth to a half of them",
+        "constrained": "the level of all losses jumps, the gap stays",
+        "changing": "the best arm changes",
+        "corrupted": "stochastic losses, some of them corrupted",
+        "resonant": "losses that swing with the delay",
+    }
+)
+"""The families of the suite and what each is about. In rankings every family has the same weight."""
+
 _ENVIRONMENTS = {
     "stochastic-k10": "stochastic:arms=10,gap=0.1",
     "stochastic-k2": "stochastic:arms=2,gap=0.1",
@@ -108,22 +131,140 @@ _DELAYS = {
 }
 
 _CELLS = {
-    "stochastic-k10": tuple(_DELAYS),
-    "stochastic-k2": ("none", "100", "pareto"),
-    "stochastic-k100": ("none", "100"),
-    "stochastic-k1000": ("none",),
-    "tiny-k10": ("none", "100"),
-    "beta-k10": ("none", "pareto"),
-    "constrained-k10": ("none", "100", "1000", "pareto", "outlier", "dropout"),
-    "switching-k10": ("none", "100", "pareto"),
-    "corrupted-k10": ("none", "100"),
-    "drifting-k10": ("none", "100"),
-    "blocks-k2": ("100", "1000"),
-    "blocks-k10": ("100",),
-    "resonant-k2": ("100", "1000"),
-    "resonant-k10": ("1000",),
-    "square-k10": ("1000",),
+    "stochastic-k10": ("even", tuple(_DELAYS)),
+    "stochastic-k2": ("even", ("none", "100", "pareto")),
+    "stochastic-k100": ("even", ("none", "100")),
+    "stochastic-k1000": ("even", ("none",)),
+    "tiny-k10": ("even", ("none", "100")),
+    "beta-k10": ("even", ("none", "pareto")),
+    "constrained-k10": ("constrained", ("none", "100", "1000", "pareto", "outlier", "dropout")),
+    "switching-k10": ("changing", ("none", "100", "pareto")),
+    "corrupted-k10": ("corrupted", ("none", "100")),
+    "drifting-k10": ("changing", ("none", "100")),
+    "blocks-k2": ("resonant", ("100", "1000")),
+    "blocks-k10": ("resonant", ("100",)),
+    "resonant-k2": ("resonant", ("100", "1000")),
+    "resonant-k10": ("resonant", ("1000",)),
+    "square-k10": ("resonant", ("1000",)),
 }
+
+_ELSEWHERE = {"stochastic-k10/by-arm": "slow-arms", "stochastic-k10/by-loss": "deadline"}
+"""Cells that belong to another family than the rest of their environment."""
+
+
+def _rates(*percent: float) -> str:
+    """Return Bernoulli arms that convert at these rates, in percent."""
+    return f"bernoulli:means=[{','.join(f'{1.0 - each / 100.0:.6g}' for each in percent)}]"
+
+
+def _means(*means: float) -> str:
+    return f"bernoulli:means=[{','.join(f'{each:g}' for each in means)}]"
+
+
+_LATE = "geometric:mean=1000"
+_CONVERSIONS = {
+    "none": "none",
+    "1000": "constant:delay=1000",
+    "geometric-1000": _LATE,
+    "pareto": "pareto:shape=1,scale=100",
+}
+
+# (family, id, environment, delays, rounds)
+_PRACTICE = (
+    *(
+        ("conversions", f"conversions-{name}/{law}", arms, delays, 200_000)
+        for name, arms in {
+            "k2": _rates(6, 5),
+            "k4": _rates(2.5, 2.2, 2.1, 2.0),
+            "k10": _rates(3, *[2] * 9),
+        }.items()
+        for law, delays in _CONVERSIONS.items()
+    ),
+    ("conversions", "conversions-low-k4/geometric-1000", _rates(1.5, 1.2, 1.1, 1.0), _LATE, 200_000),
+    ("rare-losses", "rare-losses-k2/none", _means(0.02, 0.03), "none", 200_000),
+    ("rare-losses", "rare-losses-k10/none", _means(0.02, *[0.03] * 9), "none", 200_000),
+    ("rare-losses", "rare-losses-k10/100", _means(0.02, *[0.03] * 9), "constant:delay=100", 200_000),
+    ("rare-losses", "rare-losses-k4/geometric-1000", _means(0.02, 0.03, 0.04, 0.05), _LATE, 200_000),
+    ("deadline", "deadline-k4/10000", _rates(2.5, 2.2, 2.1, 2.0), f"byloss:good=({_LATE}),bad=10000", 200_000),
+    ("deadline", "deadline-k2/10000", _rates(6, 5), f"byloss:good=({_LATE}),bad=10000", 200_000),
+    ("deadline", "deadline-k2/5000", _rates(12, 10), "byloss:good=(geometric:mean=300),bad=5000", 100_000),
+    ("deadline", "deadline-early-k4/20000", _rates(4, 3, 3, 3), "byloss:good=(geometric:mean=200),bad=20000", 200_000),
+    ("deadline", "deadline-k10/5000", _rates(30, *[20] * 9), "byloss:good=(geometric:mean=500),bad=5000", 100_000),
+    (
+        "one-sided",
+        "wins-only-k10/geometric",
+        _means(0.4, *[0.5] * 9),
+        "byloss:good=(geometric:mean=100),bad=never",
+        100_000,
+    ),
+    ("one-sided", "wins-only-k2/geometric-1000", _rates(6, 5), f"byloss:good=({_LATE}),bad=never", 200_000),
+    ("one-sided", "wins-only-k4/geometric", _rates(4, 3, 3, 3), "byloss:good=(geometric:mean=100),bad=never", 200_000),
+    (
+        "one-sided",
+        "losses-only-k4/geometric-1000",
+        _means(0.05, 0.1, 0.1, 0.1),
+        f"byloss:good=never,bad=({_LATE})",
+        100_000,
+    ),
+    *(
+        ("slow-arms", f"{kind}-{name}/{law}", arms, delays, rounds)
+        for name, arms, rounds in (
+            ("low-k2", _means(0.15, 0.25), 100_000),
+            ("even-k2", _means(0.45, 0.55), 100_000),
+            ("high-k2", _means(0.75, 0.85), 100_000),
+            ("rare-k2", _means(0.94, 0.95), 200_000),
+        )
+        for kind, law, delays in (
+            ("slow-best", "geometric-1000", "byarm:laws=[geometric:mean=1000,10]"),
+            ("fast-best", "geometric-1000", "byarm:laws=[10,geometric:mean=1000]"),
+        )
+    ),
+    (
+        "slow-arms",
+        "slow-best-rare-k2/geometric-3000",
+        _means(0.94, 0.95),
+        "byarm:laws=[geometric:mean=3000,10]",
+        200_000,
+    ),
+    ("slow-arms", "slow-best-low-k10/1000", _means(0.15, *[0.25] * 9), "byarm:laws=[1000,0]", 100_000),
+    ("slow-arms", "slow-best-low-k2/10000", _means(0.15, 0.25), "byarm:laws=[10000,10]", 100_000),
+    (
+        "slow-arms",
+        "each-arm-k4/mixed",
+        _means(0.3, 0.4, 0.4, 0.4),
+        "byarm:laws=[geometric:mean=1000,0,100,geometric:mean=3000]",
+        100_000,
+    ),
+    (
+        "slow-arms",
+        "each-arm-rare-k4/mixed",
+        _rates(4, 3, 3, 3),
+        "byarm:laws=[300,geometric:mean=3000,0,geometric:mean=1000]",
+        200_000,
+    ),
+    ("spread", "spread-k10/none", _means(*[0.05 + 0.1 * i for i in range(10)]), "none", 100_000),
+    ("spread", "spread-k10/100", _means(*[0.05 + 0.1 * i for i in range(10)]), "constant:delay=100", 100_000),
+    ("spread", "spread-k4/pareto", _means(0.2, 0.35, 0.6, 0.9), "pareto:shape=1,scale=10", 100_000),
+    ("spread", "spread-k20/geometric", _means(*[0.3 + 0.03 * i for i in range(20)]), "geometric:mean=100", 100_000),
+    ("revenue", "revenue-k4/none", "revenue:rates=[0.08,0.05,0.05,0.05]", "none", 200_000),
+    ("revenue", "revenue-k4/geometric-1000", "revenue:rates=[0.08,0.05,0.05,0.05]", _LATE, 200_000),
+    (
+        "revenue",
+        "revenue-k3/pareto",
+        "revenue:rates=[0.05,0.1,0.2],amounts=[0.5,0.2,0.08]",
+        "pareto:shape=1,scale=100",
+        200_000,
+    ),
+    ("rhythm", "rhythm-k4/none", "rhythm:rates=[0.05,0.04,0.04,0.04]", "none", 200_000),
+    ("rhythm", "rhythm-k4/geometric-1000", "rhythm:rates=[0.05,0.04,0.04,0.04]", _LATE, 200_000),
+    ("rhythm", "rhythm-even-k10/100", f"rhythm:rates=[0.5,{','.join(['0.4'] * 9)}]", "constant:delay=100", 100_000),
+    ("trials", "trial-k2/50-of-500", _means(0.4, 0.6), "constant:delay=50", 500),
+    ("trials", "trial-k3/geometric-250-of-1000", _means(0.3, 0.5, 0.5), "geometric:mean=250", 1000),
+    ("trials", "trial-k4/200-of-2000", _means(0.6, 0.7, 0.7, 0.7), "constant:delay=200", 2000),
+    ("trials", "trial-k2/1000-of-2000", _means(0.5, 0.65), "constant:delay=1000", 2000),
+    ("trials", "trial-rare-k2/200-of-2000", _rates(15, 8), "constant:delay=200", 2000),
+    ("trials", "trial-k3/by-loss-of-1500", _means(0.55, 0.7, 0.7), "byloss:good=(geometric:mean=100),bad=400", 1500),
+)
 
 _QUICK = (
     "stochastic-k10/none",
@@ -137,22 +278,31 @@ _QUICK = (
 )
 
 
-def _cell(name: str, law: str) -> Cell:
+def _cell(name: str, law: str, family: str) -> Cell:
     words = _ENVIRONMENTS[name]
     if "{" in words:
         words = words.format(delay=law, length=int(law) + 1)
-    return Cell(f"{name}/{law}", Environment.find(words), Delays.find(_DELAYS[law]))
+    id = f"{name}/{law}"
+    return Cell(id, words, _DELAYS[law], family=_ELSEWHERE.get(id, family))
 
 
-suite: Mapping[str, Cell] = MappingProxyType(
-    {cell.id: cell for name, laws in _CELLS.items() for cell in (_cell(name, law) for law in laws)}
+paper: Mapping[str, Cell] = MappingProxyType(
+    {cell.id: cell for name, (family, laws) in _CELLS.items() for cell in (_cell(name, law, family) for law in laws)}
 )
-"""All cells by id, at 100,000 rounds."""
+"""The cells that follow the literature: losses around one half, adversaries. At 100,000 rounds."""
+
+practice: Mapping[str, Cell] = MappingProxyType(
+    {id: Cell(id, environment, delays, rounds, family) for family, id, environment, delays, rounds in _PRACTICE}
+)
+"""The cells that follow practice: rare outcomes, slow arms, deadlines, short trials."""
+
+suite: Mapping[str, Cell] = MappingProxyType({**paper, **practice})
+"""All cells by id."""
 
 quick: Mapping[str, Cell] = MappingProxyType({name: suite[name].at(QUICK_ROUNDS) for name in _QUICK})
 """A few of them at 20,000 rounds."""
 
-SUITES = {"full": suite, "quick": quick}
+SUITES = {"full": suite, "paper": paper, "practice": practice, "quick": quick}
 
 
 def find(ids: Iterable[str]) -> tuple[Cell, ...]:
