@@ -152,13 +152,25 @@ _ELSEWHERE = {"stochastic-k10/by-arm": "slow-arms", "stochastic-k10/by-loss": "d
 """Cells that belong to another family than the rest of their environment."""
 
 
+# The cells of practice have their best arm last: a learner that knows nothing and takes the first of equals must not look
+# as if it knew. Here the best is written first.
+
+
+def _listed(values: Iterable[float | str]) -> str:
+    return f"[{','.join(str(each) for each in reversed(list(values)))}]"
+
+
 def _rates(*percent: float) -> str:
     """Return Bernoulli arms that convert at these rates, in percent."""
-    return f"bernoulli:means=[{','.join(f'{1.0 - each / 100.0:.6g}' for each in percent)}]"
+    return f"bernoulli:means={_listed(f'{1.0 - each / 100.0:.6g}' for each in percent)}"
 
 
 def _means(*means: float) -> str:
-    return f"bernoulli:means=[{','.join(f'{each:g}' for each in means)}]"
+    return f"bernoulli:means={_listed(f'{each:g}' for each in means)}"
+
+
+def _by_arm(*laws: float | str) -> str:
+    return f"byarm:laws={_listed(laws)}"
 
 
 _LATE = "geometric:mean=1000"
@@ -215,49 +227,49 @@ _PRACTICE = (
             ("rare-k2", _means(0.94, 0.95), 200_000),
         )
         for kind, law, delays in (
-            ("slow-best", "geometric-1000", "byarm:laws=[geometric:mean=1000,10]"),
-            ("fast-best", "geometric-1000", "byarm:laws=[10,geometric:mean=1000]"),
+            ("slow-best", "geometric-1000", _by_arm(_LATE, 10)),
+            ("fast-best", "geometric-1000", _by_arm(10, _LATE)),
         )
     ),
     (
         "slow-arms",
         "slow-best-rare-k2/geometric-3000",
         _means(0.94, 0.95),
-        "byarm:laws=[geometric:mean=3000,10]",
+        _by_arm("geometric:mean=3000", 10),
         200_000,
     ),
-    ("slow-arms", "slow-best-low-k10/1000", _means(0.15, *[0.25] * 9), "byarm:laws=[1000,0]", 100_000),
-    ("slow-arms", "slow-best-low-k2/10000", _means(0.15, 0.25), "byarm:laws=[10000,10]", 100_000),
+    ("slow-arms", "slow-best-low-k10/1000", _means(0.15, *[0.25] * 9), _by_arm(1000, *[0] * 9), 100_000),
+    ("slow-arms", "slow-best-low-k2/10000", _means(0.15, 0.25), _by_arm(10000, 10), 100_000),
     (
         "slow-arms",
         "each-arm-k4/mixed",
         _means(0.3, 0.4, 0.4, 0.4),
-        "byarm:laws=[geometric:mean=1000,0,100,geometric:mean=3000]",
+        _by_arm(_LATE, 0, 100, "geometric:mean=3000"),
         100_000,
     ),
     (
         "slow-arms",
         "each-arm-rare-k4/mixed",
         _rates(4, 3, 3, 3),
-        "byarm:laws=[300,geometric:mean=3000,0,geometric:mean=1000]",
+        _by_arm(300, "geometric:mean=3000", 0, _LATE),
         200_000,
     ),
     ("spread", "spread-k10/none", _means(*[0.05 + 0.1 * i for i in range(10)]), "none", 100_000),
     ("spread", "spread-k10/100", _means(*[0.05 + 0.1 * i for i in range(10)]), "constant:delay=100", 100_000),
     ("spread", "spread-k4/pareto", _means(0.2, 0.35, 0.6, 0.9), "pareto:shape=1,scale=10", 100_000),
     ("spread", "spread-k20/geometric", _means(*[0.3 + 0.03 * i for i in range(20)]), "geometric:mean=100", 100_000),
-    ("revenue", "revenue-k4/none", "revenue:rates=[0.08,0.05,0.05,0.05]", "none", 200_000),
-    ("revenue", "revenue-k4/geometric-1000", "revenue:rates=[0.08,0.05,0.05,0.05]", _LATE, 200_000),
+    ("revenue", "revenue-k4/none", "revenue:rates=[0.05,0.05,0.05,0.08]", "none", 200_000),
+    ("revenue", "revenue-k4/geometric-1000", "revenue:rates=[0.05,0.05,0.05,0.08]", _LATE, 200_000),
     (
         "revenue",
         "revenue-k3/pareto",
-        "revenue:rates=[0.05,0.1,0.2],amounts=[0.5,0.2,0.08]",
+        "revenue:rates=[0.2,0.1,0.05],amounts=[0.08,0.2,0.5]",
         "pareto:shape=1,scale=100",
         200_000,
     ),
-    ("rhythm", "rhythm-k4/none", "rhythm:rates=[0.05,0.04,0.04,0.04]", "none", 200_000),
-    ("rhythm", "rhythm-k4/geometric-1000", "rhythm:rates=[0.05,0.04,0.04,0.04]", _LATE, 200_000),
-    ("rhythm", "rhythm-even-k10/100", f"rhythm:rates=[0.5,{','.join(['0.4'] * 9)}]", "constant:delay=100", 100_000),
+    ("rhythm", "rhythm-k4/none", "rhythm:rates=[0.04,0.04,0.04,0.05]", "none", 200_000),
+    ("rhythm", "rhythm-k4/geometric-1000", "rhythm:rates=[0.04,0.04,0.04,0.05]", _LATE, 200_000),
+    ("rhythm", "rhythm-even-k10/100", f"rhythm:rates={_listed([0.5, *[0.4] * 9])}", "constant:delay=100", 100_000),
     ("trials", "trial-k2/50-of-500", _means(0.4, 0.6), "constant:delay=50", 500),
     ("trials", "trial-k3/geometric-250-of-1000", _means(0.3, 0.5, 0.5), "geometric:mean=250", 1000),
     ("trials", "trial-k4/200-of-2000", _means(0.6, 0.7, 0.7, 0.7), "constant:delay=200", 2000),
