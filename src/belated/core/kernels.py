@@ -2,7 +2,7 @@
 
 Every compiled function of the package is made by `kernel`. A learner's functions share the signatures below, so
 that one loop, compiled once and cached between processes, can run any of them: it receives their addresses and calls
-through `call_decide`, `call_learn`, `call_patience` and `call_forget`.
+through `call_decide`, `call_chosen`, `call_learn`, `call_patience` and `call_forget`.
 
 With NUMBA_DISABLE_JIT=1 everything here turns into plain Python: `kernel` returns the function itself, an address is a
 place in a list of functions, and the calls are calls.
@@ -44,6 +44,8 @@ INTEGERS = types.int64[::1]
 
 DECIDE = types.float64(STATE, VECTOR, types.int64, VECTOR)
 """decide(state, params, outstanding, p) -> mark"""
+CHOSEN = types.float64(STATE, VECTOR, types.int64, types.float64, types.float64)
+"""chosen(state, params, arm, propensity, mark) -> mark"""
 LEARN = types.void(STATE, VECTOR, types.int64, types.float64, types.float64, types.float64)
 """learn(state, params, arm, loss, propensity, mark)"""
 PATIENCE = types.float64(STATE, VECTOR)
@@ -195,6 +197,10 @@ if COMPILED:
         return _typed_call(DECIDE, (state, params, outstanding, p))
 
     @intrinsic
+    def call_chosen(typing, address, state, params, arm, propensity, mark):  # type: ignore[no-untyped-def]
+        return _typed_call(CHOSEN, (state, params, arm, propensity, mark))
+
+    @intrinsic
     def call_learn(typing, address, state, params, arm, loss, propensity, mark):  # type: ignore[no-untyped-def]
         return _typed_call(LEARN, (state, params, arm, loss, propensity, mark))
 
@@ -211,4 +217,4 @@ else:
     def call_decide(address, *arguments):  # type: ignore[no-untyped-def]
         return _uncompiled[address](*arguments)
 
-    call_learn = call_patience = call_forget = call_decide
+    call_chosen = call_learn = call_patience = call_forget = call_decide

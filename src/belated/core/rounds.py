@@ -26,6 +26,7 @@ from belated.core.kernels import (
     VECTOR,
     Memory,
     Vector,
+    call_chosen,
     call_decide,
     call_forget,
     call_learn,
@@ -40,7 +41,7 @@ NOT_DUE = -1  # as `due` of a slot: nobody knows when
 FOREVER = 1 << 62
 MOST_DRIFT = 1e9
 
-CLOCK = np.dtype(
+COUNTERS = np.dtype(
     [
         # counts
         ("round", np.int64),
@@ -55,21 +56,29 @@ CLOCK = np.dtype(
         ("newest", np.int64),
         ("free", np.int64),
         ("pages", np.int64),  # pages that the learner's state has room for
+    ]
+)
+"""What a clock says of the rounds so far."""
+
+CLOCK = np.dtype(
+    [
+        *((name, COUNTERS[name]) for name in COUNTERS.names or ()),
         # the learner in this process, written by `Learner.connect`: addresses of its functions, 0 for none
         ("decide_address", np.int64),
+        ("chosen_address", np.int64),
         ("learn_address", np.int64),
         ("patience_address", np.int64),
         ("forget_address", np.int64),
-        # places in its state, or NONE: where it wants the draw of the round and the delay of the decision, where the
-        # head of its pages is
+        # places in its state, or NONE: where it wants the draw of the round, the delay of the decision, the round of
+        # the decision that it learns from; where the head of its pages is
         ("draw_place", np.int64),
         ("delay_place", np.int64),
+        ("round_place", np.int64),
         ("pages_place", np.int64),
         ("keeps_skipped", np.int64),  # 1 where outcomes of skipped decisions are still learned from
     ]
 )
 """The clock of a run: one record."""
-_CLOCK_FIELDS = CLOCK.names or ()
 
 SLOT = np.dtype(
     [
@@ -114,12 +123,20 @@ def new_clock() -> NDArray[np.void]:
     return clock
 
 
-def disconnected(clock: NDArray[np.void]) -> NDArray[np.void]:
-    """Return a copy of a clock without what it knows of the learner in this process."""
-    copy = new_clock()
-    for name in _CLOCK_FIELDS[: _CLOCK_FIELDS.index("decide_address")]:
+def counters(clock: NDArray[np.void]) -> NDArray[np.void]:
+    """Return what a clock says of the rounds so far, without what it knows of the learner in this process."""
+    copy = np.zeros(1, dtype=COUNTERS)
+    for name in COUNTERS.names or ():
         copy[name] = clock[name]
     return copy
+
+
+def clock_of(counters: NDArray[np.void]) -> NDArray[np.void]:
+    """Return the clock with these counters; the learner has yet to be connected to it."""
+    clock = new_clock()
+    for name in COUNTERS.names or ():
+        clock[name] = counters[name]
+    return clock
 
 
 def new_memory() -> NDArray[np.void]:
@@ -199,6 +216,15 @@ def open_round(run: Run, draw: float) -> float:
 
 
 @kernel(inline=True)
+def note_arm(run: Run, arm: int, propensity: float, mark: float) -> float:
+    """Tell the learner which arm was drawn, if it wants to know; return the mark of the decision."""
+    clock = run.clock[0]
+    if clock["chosen_address"] == 0:
+        return mark
+    return call_chosen(clock["chosen_address"], run.state, run.params, arm, propensity, mark)
+
+
+@kernel(inline=True)
 def remember(run: Run, arm: int, propensity: float, mark: float, due: int, loss: float) -> int:
     """Keep the decision of the open round as the newest outstanding one and return its slot. One must be free."""
     clock = run.clock[0]
@@ -268,6 +294,8 @@ def arrive(run: Run, slot: int, loss: float) -> None:
     record = run.memory[slot]
     if record["older"] != KEPT:
         _note_drift(run, run.p[record["arm"]], record["propensity"], record["count"])
+    if clock["round_place"] != NONE:
+        run.state[clock["round_place"]] = record["round"]
     call_learn(clock["learn_address"], run.state, run.params, record["arm"], loss, record["propensity"], record["mark"])
     if record["older"] == KEPT:
         record["older"] = NONE
@@ -333,7 +361,9 @@ def next_decision(
         free(run, oldest)
     mark = open_round(run, draw)
     arm = draw_arm(run.p, draw) if made == NONE else made
-    slot = remember(run, arm, run.p[arm] if made == NONE else with_propensity, mark, NOT_DUE, 0.0)
+    propensity = run.p[arm] if made == NONE else with_propensity
+    mark = note_arm(run, arm, propensity, mark)
+    slot = remember(run, arm, propensity, mark, NOT_DUE, 0.0)
     clock["outstanding"] += 1
     return skipped, slot, arm, run.p[arm]
 

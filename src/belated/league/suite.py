@@ -152,8 +152,8 @@ _ELSEWHERE = {"stochastic-k10/by-arm": "slow-arms", "stochastic-k10/by-loss": "d
 """Cells that belong to another family than the rest of their environment."""
 
 
-# The cells of practice have their best arm last: a learner that knows nothing and takes the first of equals must not look
-# as if it knew. Here the best is written first.
+# The cells of practice have their best arm last: a learner that knows nothing and takes the first of equals must not
+# look as if it knew. Here the best is written first.
 
 
 def _listed(values: Iterable[float | str]) -> str:

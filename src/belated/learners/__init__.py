@@ -26,6 +26,7 @@ from belated.learners import (
     exp3_dropping,
     exp3_fixed,
     exp3_ix,
+    guarded,
     hybrid,
     hybrid_skipping,
     klucb,
@@ -57,7 +58,7 @@ __all__ = [
 ]
 
 _FAMILIES = (
-    (balanced, robust, hybrid, hybrid_skipping, damped, sapo),
+    (guarded, balanced, robust, hybrid, hybrid_skipping, damped, sapo),
     (tsallis, tsallis_rv, bold),
     (exp3, exp3_ix, exp3_fixed, exp3_delayed, exp3_dropping, exp3_adaptive, exp3_drift),
     (ucb, queued, klucb, thompson, elimination, patient),

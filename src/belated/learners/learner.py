@@ -1,8 +1,11 @@
-"""The learner contract: two to four compiled functions, a table of parameters, and declarations.
+"""The learner contract: two to five compiled functions, a table of parameters, and declarations.
 
     decide(state, params, outstanding, p) -> mark
         opens a round and writes the distribution into p (n_arms numbers); outstanding is the number of decisions
         waited for; the mark is remembered with the decision.
+    chosen(state, params, arm, propensity, mark) -> mark
+        an arm was drawn, with this propensity: the mark returned is the one that is remembered. Most learners need not
+        know and have no chosen.
     learn(state, params, arm, loss, propensity, mark)
         an outcome arrives, with the propensity and the mark remembered from its decision.
     patience(state, params) -> float
@@ -23,6 +26,7 @@ A learner that needs more declares it:
 - the delay of each decision when it is made: `delay_at`, a place in the state where it is written before decide.
 - random numbers of its own: `draw_at`, where the draw of the round is written before decide. `belated.core.random`
   makes more numbers from it; the mark carries them to learn.
+- how long ago the decision was made whose outcome arrives: `round_at`, where its round is written before learn.
 - copies of a base learner, or more to remember about a decision than a mark: `pages` (`belated.core.pages`).
 - outcomes of skipped decisions, if they come after all: `keeps_skipped`.
 """
@@ -37,12 +41,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from belated.core import pages
-from belated.core.kernels import DECIDE, FORGET, LEARN, PATIENCE, address
+from belated.core.kernels import CHOSEN, DECIDE, FORGET, LEARN, PATIENCE, address
 from belated.core.layout import Layout
 from belated.core.rounds import NONE
 from belated.errors import InvalidValue, unknown
 
 Value = float | str
+
+FUNCTIONS = {"decide": DECIDE, "chosen": CHOSEN, "learn": LEARN, "patience": PATIENCE, "forget": FORGET}
+"""The compiled functions of a learner and their signatures."""
 
 KNOWN = "known"
 """The default of a parameter that the learner must know: the caller or the simulation gives its value."""
@@ -125,6 +132,7 @@ class Learner:
     """The size of its state, as a function of the number of arms."""
     decide: Callable[..., Any]
     learn: Callable[..., Any]
+    chosen: Callable[..., Any] | None = None
     patience: Callable[..., Any] | None = None
     forget: Callable[..., Any] | None = None
     losses_at: Layout = field(default_factory=Layout)
@@ -132,6 +140,7 @@ class Learner:
     parameters: tuple[Parameter, ...] = ()
     draw_at: int | None = None
     delay_at: int | None = None
+    round_at: int | None = None
     pages: Pages | None = None
     keeps_skipped: bool = False
     gauges: tuple[Gauge, ...] = ()
@@ -179,10 +188,11 @@ class Learner:
 
     def connect(self, clock: NDArray[np.void]) -> None:
         """Write the addresses of this learner's functions, in this process, into a clock."""
-        for name, place in zip(("decide", "learn", "patience", "forget"), self.addresses, strict=True):
+        for name, place in zip(FUNCTIONS, self.addresses, strict=True):
             clock[f"{name}_address"] = place
         clock["draw_place"] = NONE if self.draw_at is None else self.draw_at
         clock["delay_place"] = NONE if self.delay_at is None else self.delay_at
+        clock["round_place"] = NONE if self.round_at is None else self.round_at
         clock["pages_place"] = NONE if self.pages is None else self.pages.at
         clock["keeps_skipped"] = self.keeps_skipped
 
@@ -207,14 +217,14 @@ class Learner:
 
     @property
     def addresses(self) -> tuple[int, ...]:
-        """Where its compiled functions are in this process: (decide, learn, patience, forget); 0 for none."""
-        return _addresses(self.decide, self.learn, self.patience, self.forget)
+        """Where its compiled functions are in this process, in the order of FUNCTIONS; 0 for none."""
+        return _addresses(*(getattr(self, name) for name in FUNCTIONS))
 
 
 @cache
 def _addresses(*functions: Any) -> tuple[int, ...]:
-    signatures = (DECIDE, LEARN, PATIENCE, FORGET)
-    return tuple(address(each, kind) if each else 0 for each, kind in zip(functions, signatures, strict=True))
+    kinds = FUNCTIONS.values()
+    return tuple(address(each, kind) if each else 0 for each, kind in zip(functions, kinds, strict=True))
 
 
 @dataclass(frozen=True, repr=False)

@@ -338,7 +338,7 @@ class Bandit:
         }
         arrays = {
             "state": run.state,
-            "clock": rounds.disconnected(run.clock),
+            "clock": rounds.counters(run.clock),
             "memory": run.memory,
             "distribution": run.p,
             "missed": np.frombuffer(bytes(self._missed), dtype=np.uint8),
@@ -358,9 +358,10 @@ class Bandit:
         n_arms = len(header["arms"])
         fits = tuned.learner.fits(arrays["state"], n_arms)
         snapshot.check_sizes(arrays, n_arms, tuned.learner.name, fits, tuned.learner.size(n_arms))
-        tuned.learner.connect(arrays["clock"])
+        clock = rounds.clock_of(arrays["clock"])
+        tuned.learner.connect(clock)
         bandit = cls.__new__(cls)
-        run = Run(arrays["state"], tuned.params, arrays["clock"], arrays["memory"], arrays["distribution"])
+        run = Run(arrays["state"], tuned.params, clock, arrays["memory"], arrays["distribution"])
         bandit._set(tuned, header["arms"], run)
         bandit._missed = bytearray(arrays["missed"].tobytes())
         bandit._missed_end = 8 * len(bandit._missed)

@@ -12,22 +12,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from belated.core.rounds import CLOCK, SLOT, new_clock
+from belated.core.rounds import COUNTERS, SLOT
 from belated.errors import SnapshotError
 
 MAGIC = b"belated\x00"
-VERSION = 4
+VERSION = 5
 _PREFIX = struct.Struct("<8sH16s")
 _LENGTH = struct.Struct("<I")
 _DTYPES: dict[str, Any] = {
     "state": "<f8",
-    "clock": CLOCK.newbyteorder("<"),
+    "clock": COUNTERS.newbyteorder("<"),
     "memory": SLOT.newbyteorder("<"),
     "distribution": "<f8",
     "missed": "u1",
 }
 
-# Version 3 had a clock of whole numbers, these fields first and the drift as a multiple of _DRIFT_UNIT.
+# Version 4 kept addresses behind the counters, _CLOCK_4_SIZE bytes in all. Version 3 had a clock of whole numbers, these fields first and the drift as a multiple of _DRIFT_UNIT.
 _CLOCK_3 = [
     "round",
     "outstanding",
@@ -42,6 +42,7 @@ _CLOCK_3 = [
     "drift",
 ]
 _CLOCK_3_SIZE = 19
+_CLOCK_4_SIZE = 152
 _DRIFT_UNIT = 2.0**-32
 
 
@@ -61,8 +62,8 @@ def unpack(blob: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     if len(blob) < _PREFIX.size or not blob.startswith(MAGIC):
         raise SnapshotError(f"these {len(blob)} bytes are not a snapshot of belated: they do not begin with {MAGIC!r}")
     _, version, digest = _PREFIX.unpack_from(blob)
-    if version not in (3, VERSION):
-        raise SnapshotError(f"the snapshot has version {version}; this belated reads versions 3 and {VERSION}")
+    if not 3 <= version <= VERSION:
+        raise SnapshotError(f"the snapshot has version {version}; this belated reads versions 3 to {VERSION}")
     body = blob[_PREFIX.size :]
     if _digest(body) != digest:
         raise SnapshotError("the snapshot is damaged: its checksum does not fit its content")
@@ -72,7 +73,10 @@ def unpack(blob: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     arrays = {}
     for name, size in header.pop("sizes").items():
         dtype = "<i8" if name == "clock" and version == 3 else _DTYPES[name]
-        array = np.frombuffer(body[at : at + size], dtype=dtype)
+        part = body[at : at + size]
+        if name == "clock" and version == 4:
+            part = part[: -_CLOCK_4_SIZE + COUNTERS.itemsize]
+        array = np.frombuffer(part, dtype=dtype)
         arrays[name] = array.astype(array.dtype.newbyteorder("="))  # a copy of our own, to write to
         at += size
     if version == 3:
@@ -83,7 +87,7 @@ def unpack(blob: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
 def _clock_of_version_3(numbers: NDArray[np.int64]) -> NDArray[np.void]:
     if numbers.size != _CLOCK_3_SIZE:
         raise SnapshotError(f"the snapshot's clock has {numbers.size} fields; {_CLOCK_3_SIZE} are needed")
-    clock = new_clock()
+    clock = np.zeros(1, dtype=COUNTERS)
     for name, number in zip(_CLOCK_3, numbers.tolist(), strict=False):
         clock[name] = number * _DRIFT_UNIT if name == "drift" else number
     return clock

@@ -8,7 +8,7 @@ from numba import types
 
 from belated.core.kernels import VECTOR, IntegerMatrix, Matrix, Memory, Vector, call_learn, call_patience, entry, kernel
 from belated.core.random import flip
-from belated.core.rounds import NONE, NOT_DUE, RUN, Run, close_round, draw_arm, open_round, remember, wants_pages
+from belated.core.rounds import NONE, NOT_DUE, RUN, Run, close_round, draw_arm, note_arm, open_round, remember, wants_pages
 from belated.simulation.schedule import SCHEDULE, add, arrive_due, skip_oldest
 
 # The columns of a trace.
@@ -87,6 +87,7 @@ def play(run: Run, schedule: Memory, rounds: Rounds, notes: Notes, begin: int, e
     coins = rounds.losses.shape[0] == 0
     tracing = notes.columns.shape[0] > 0
     skips = clock["patience_address"] != 0
+    early = by != BY_ROUND or clock["chosen_address"] != 0  # the arm is asked for before anything arrives
     total = notes.paid[begin - 1] if begin > 0 else before
     for j in range(begin, end):
         if clock["free"] == NONE or wants_pages(run):
@@ -99,8 +100,10 @@ def play(run: Run, schedule: Memory, rounds: Rounds, notes: Notes, begin: int, e
         mark = open_round(run, draw)
         now = clock["round"]
         arm = 0
-        if by != BY_ROUND:
+        if early:
             arm = draw_arm(p, draw)
+            mark = note_arm(run, arm, p[arm], mark)
+        if by != BY_ROUND:
             column = arm
             if by == BY_LOSS:
                 column = _loss(rounds, j, now, arm) >= 0.5
@@ -111,7 +114,7 @@ def play(run: Run, schedule: Memory, rounds: Rounds, notes: Notes, begin: int, e
             # the processor begin with the next round while it still draws the arm of this one.
             arrive_due(schedule, run, now)
             oldest = close_round(run)
-        if by == BY_ROUND:
+        if not early:
             arm = draw_arm(p, draw)
         mean = expected[j, arm] if varying else expected[0, arm]
         if coins:
@@ -126,6 +129,8 @@ def play(run: Run, schedule: Memory, rounds: Rounds, notes: Notes, begin: int, e
         notes.paid[j] = total
         if delay == 0:
             arrive_due(schedule, run, now)
+            if clock["round_place"] != NONE:
+                state[clock["round_place"]] = now
             call_learn(clock["learn_address"], state, params, arm, loss, p[arm], mark)
             oldest = close_round(run)
         else:

@@ -1,0 +1,270 @@
+"""The default learner: follows what the outcomes say as long as that pays, under the guard of a regularised leader.
+
+Two distributions are kept. The pilot q takes losses as stochastic: mean losses by age (`belated.learners.by_age`),
+matched by probability (`belated.learners.matching`). The leader x takes nothing for granted: it follows the
+regularised leader on importance-weighted losses, as `balanced` does. What is played is
+
+    p_t = w_t q_t + (1 - w_t) x_t.
+
+When the outcome of round s arrives in round t, d = loss - b being measured against the level b of recent losses,
+
+    L_I += d / p_{s,I},                                                         the leader's estimate
+    C   += d (q_{s,I} - x_{s,I}) / p_{s,I}, in expectation <q_s - x_s, loss_s>,       what the pilot costs more
+    B   += d (x_{s,I} - x_{t,I}) / p_{s,I}, in expectation <x_s - x_t, loss_s>,       what delay costs the leader.
+
+The weight of the pilot is that of a forecaster with two experts, w = 1 / (1 + exp(2 C / sqrt(V) - 3)), V the sum of the
+squares in C, and at most 0.95: the leader keeps a share with which it can see. Where the level of losses moves (local
+variance well below the variance of all), means over time mislead, and w goes to 0. Both rates of the leader are paid by
+what they are there for, the Tsallis part by noise, the entropy by delay:
+
+    x_t = argmin <L, x> - 2 a sum sqrt(x_i) + (kappa B_t / log K) sum x_i (log x_i - 1),
+    a^2 = sum of d^2 rho,    rho = (sum sqrt(x_i)(1 - x_i) x_i / p_i) / (sum sqrt(x_i)(1 - x_i)),    kappa = 3,
+
+B_t being the largest value that B has had and rho the price of seeing through p instead of x. An arm with
+p_i < 4 b^2 / a^2 is measured without the baseline, as in reduced variance (Zimmert & Seldin 2021).
+
+Every outcome is learned from, however late. A decision is given up only when it is 100,000 rounds old and 32 times as
+old as the longest delay seen. docs/theory.md says what is proved, docs/tuning.md what was measured.
+"""
+
+import math
+from collections.abc import Mapping
+
+from belated.core import ftrl
+from belated.core.kernels import Vector, kernel
+from belated.learners import by_age, matching
+from belated.learners.learner import Gauge, Learner, Parameter
+
+(
+    ROUND,
+    DECIDED,  # the round of the decision that is learned from
+    ARMS,
+    MOVED,  # whether an outcome has come in this round
+    NEXT,  # the round of the next estimate
+    LEVEL,  # the mean of recent losses
+    RECENT,  # how many they are
+    NOISE,  # a^2
+    PRICE,  # rho
+    DELAY_COST,  # the running sum B
+    HIGHEST,  # the largest value it has had
+    PILOT_COST,  # C
+    PILOT_NOISE,  # V
+    LOCAL,  # the sum of squares around the level
+    OVERALL,  # the sum of squares around the mean of all losses
+    MEAN,  # the mean of all losses
+) = range(ftrl.OWN, ftrl.OWN + 16)
+
+KAPPA = 0
+PILOT = 1
+
+WINDOW = 64.0  # outcomes that make the level
+EVERY = 64.0  # the pilot is estimated anew when t has grown by one in so many
+TRUST = 3.0  # in the exponent of w: the odds with which the pilot begins
+GIVE_WAY = 2.0  # the factor of C / sqrt(V) there
+SURPRISE = 16.0  # added to V: so much is no evidence
+LEAST_LEADER = 1.0 / 64.0  # the smallest share of the leader, however far behind it is
+STEADY = 0.1  # the part of the variance that the level may explain before the pilot loses trust,
+UNSTEADY = 0.3  # and the part at which it has none
+THRESHOLD = 4.0
+PATIENCE = 100_000.0
+TIMES_LONGEST = 32.0
+_BITS = 2.0**26
+_UNIT = _BITS / 128.0  # of the two ratios in a mark, each below 128
+
+
+def size(n_arms: int) -> int:
+    return ftrl.size(n_arms) + n_arms + by_age.size(n_arms)
+
+
+@kernel(inline=True)
+def _leader_size(arms: int) -> int:
+    return ftrl.SINGLES + ftrl.FIELDS * ftrl.LANES * ((arms + ftrl.LANES - 1) // ftrl.LANES)
+
+
+@kernel(inline=True)
+def _baseline(own: Vector, table: Vector) -> float:
+    """Return the level of recent losses, mixed with 1/2 as far as outcomes are missing."""
+    arrived = table[by_age.ARRIVED]
+    return float(arrived * own[LEVEL] + (1.0 - arrived) * 0.5)
+
+
+@kernel
+def _renew(state: Vector, arms: int, now: float) -> None:
+    """Estimate the means anew, and with them the pilot."""
+    first = _leader_size(arms)
+    q = state[first : first + arms]
+    table = state[first + arms :]
+    by_age.estimate(table, arms, now)
+    means = table[by_age.at(arms, by_age.MEAN) : by_age.at(arms, by_age.MEAN) + arms]
+    weights = table[by_age.at(arms, by_age.WEIGHT) : by_age.at(arms, by_age.WEIGHT) + arms]
+    matching.match(means, weights, table[by_age.MEAN_LOSS], table[by_age.SPREAD], q)
+
+
+@kernel(inline=True)
+def _weight(own: Vector, table: Vector, most: float, arms: int) -> float:
+    """Return w, the weight of the pilot."""
+    ahead = -own[PILOT_COST]
+    w = 1.0 / (1.0 + math.exp(min(-GIVE_WAY * ahead / math.sqrt(own[PILOT_NOISE] + SURPRISE) - TRUST, 50.0)))
+    leader = 1.0 - most
+    enough = math.sqrt(arms * own[NOISE] / max(own[PRICE], 1.0))
+    if ahead > enough:  # the pilot is ahead by more than a leader can lose
+        leader = max(leader * enough / ahead, min(leader, LEAST_LEADER))
+    moving = 1.0 - (own[LOCAL] + 1.0) / (own[OVERALL] + 1.0)
+    moving *= 1.0 - min(max((table[by_age.DEPENDENCE] - 0.2) / 0.2, 0.0), 1.0)
+    steady = min(max((UNSTEADY - moving) / (UNSTEADY - STEADY), 0.0), 1.0)
+    return min(w, 1.0 - leader) * steady
+
+
+@kernel
+def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
+    arms = p.size
+    first = _leader_size(arms)
+    own = state[:first]
+    q = state[first : first + arms]
+    table = state[first + arms :]
+    own[ROUND] += 1.0
+    now = own[ROUND]
+    own[MOVED] = 0.0
+    renewed = now >= own[NEXT]
+    if now == 1.0:
+        own[ARMS] = arms
+        own[LEVEL] = own[MEAN] = 0.5
+        own[RECENT] = 2.0
+        own[NOISE] = 0.25
+        own[PRICE] = 1.0
+        table[by_age.ARRIVED] = 1.0
+        for i in range(arms):
+            q[i] = 1.0 / arms
+        own[NEXT] = 2.0
+        renewed = False
+    elif renewed:
+        _renew(state, arms, now)
+        own[NEXT] = now + max(1.0, math.floor(now / EVERY))
+    if params[PILOT] == 1.0:  # no leader
+        for i in range(arms):
+            p[i] = q[i]
+        return 0.0
+    ftrl.solve(own, math.sqrt(own[NOISE]), params[KAPPA] / math.log(arms) * own[HIGHEST], p)
+    w = _weight(own, table, params[PILOT], arms)
+    if renewed and w > 0.0:
+        _price(own, q, w, p)
+    elif w == 0.0:
+        own[PRICE] = 1.0
+    b = _baseline(own, table)
+    threshold = THRESHOLD * b * b / own[NOISE]
+    few = 0
+    for i in range(arms):
+        p[i] = w * q[i] + (1.0 - w) * p[i]
+        few += p[i] < threshold
+    if few > 0:
+        for i in range(arms):
+            if p[i] < threshold:
+                ftrl.add_loss(own, i, -b)
+    return threshold
+
+
+@kernel
+def chosen(state: Vector, params: Vector, arm: int, propensity: float, mark: float) -> float:
+    arms = int(state[ARMS])
+    first = _leader_size(arms)
+    by_age.count(state[first + arms :], arms, arm)
+    if params[PILOT] == 1.0:
+        return 0.0
+    leads = math.floor(min(ftrl.share(state, arm) / propensity, 127.0) * _UNIT)
+    pilots = math.floor(min(state[first + arm] / propensity, 127.0) * _UNIT)
+    both = leads * _BITS + pilots
+    return -1.0 - both if propensity < mark else both
+
+
+@kernel(inline=True)
+def _price(own: Vector, q: Vector, w: float, x: Vector) -> None:
+    """Write rho, the noise of estimates under p in units of what it would be under x."""
+    seen = 0.0
+    whole = 0.0
+    for i in range(q.size):
+        part = math.sqrt(x[i]) * (1.0 - x[i])
+        whole += part
+        if x[i] > 0.0:
+            seen += part * x[i] / (w * q[i] + (1.0 - w) * x[i])
+    own[PRICE] = seen / whole if whole > 0.0 else 1.0
+
+
+@kernel
+def learn(state: Vector, params: Vector, arm: int, loss: float, propensity: float, mark: float) -> None:
+    arms = int(state[ARMS])
+    first = _leader_size(arms)
+    own = state[:first]
+    table = state[first + arms :]
+    delay = own[ROUND] - own[DECIDED]
+    if params[PILOT] < 1.0:
+        _teach_leader(own, table, arm, loss, propensity, mark, delay)
+    by_age.add(table, arms, arm, loss, delay)
+
+
+@kernel(inline=True)
+def _teach_leader(
+    own: Vector, table: Vector, arm: int, loss: float, propensity: float, mark: float, delay: float
+) -> None:
+    """Add an outcome to the leader's losses, and to the costs of delay and of the pilot."""
+    rare = mark < 0.0
+    if rare:
+        mark = -1.0 - mark
+    whole = math.floor(mark / _BITS)
+    leads = whole / _UNIT
+    pilots = (mark - whole * _BITS) / _UNIT
+    d = loss - _baseline(own, table)
+    own[NOISE] += d * d * own[PRICE]
+    _follow_level(own, loss)
+    if delay > 0.0 or own[MOVED] != 0.0:  # else nothing has moved since the decision
+        if own[MOVED] != 0.0:
+            ftrl.settle(own, int(own[ARMS]))
+        own[DELAY_COST] += d * (leads - ftrl.share(own, arm) / propensity)
+        own[HIGHEST] = max(own[HIGHEST], own[DELAY_COST])
+    own[MOVED] = 1.0
+    cost = d * (pilots - leads)
+    own[PILOT_COST] += cost
+    own[PILOT_NOISE] += cost * cost
+    ftrl.add_loss(own, arm, (loss if rare else d) / propensity)
+
+
+@kernel(inline=True)
+def _follow_level(own: Vector, loss: float) -> None:
+    """Move the level towards a loss, and add up squares around it and around the mean of all."""
+    local = loss - own[LEVEL]
+    own[RECENT] += 1.0
+    own[LEVEL] += local / min(own[RECENT], WINDOW)
+    own[LOCAL] += local * local
+    overall = loss - own[MEAN]
+    own[MEAN] += overall / own[RECENT]
+    own[OVERALL] += overall * overall
+
+
+@kernel
+def patience(state: Vector, params: Vector) -> float:
+    arms = int(state[ARMS])
+    return float(max(PATIENCE, TIMES_LONGEST * state[_leader_size(arms) + arms + by_age.LONGEST]))
+
+
+def allowed_cost(values: Mapping[str, float], n_arms: int, total_outstanding: float) -> float:
+    """Return sqrt(2 D_T log K / kappa), what B should not exceed (docs/theory.md, a sketch)."""
+    kappa = values["kappa"]
+    return math.sqrt(2.0 * total_outstanding * math.log(n_arms) / kappa) if kappa else math.inf
+
+
+LEARNER = Learner(
+    name="guarded",
+    summary="plays what the outcomes say, under the guard of a regularised leader; measured, proved in part",
+    paper="this project, docs/theory.md",
+    size=size,
+    losses_at=ftrl.LOSSES_AT,
+    decide=decide,
+    chosen=chosen,
+    learn=learn,
+    patience=patience,
+    round_at=DECIDED,
+    gauges=(Gauge("balance", "B, against √(2 D_T log K / κ)", "docs/theory.md, a sketch", HIGHEST, allowed_cost),),
+    parameters=(
+        Parameter("kappa", 3.0, 0.0, 1e9, "κ, the factor of the measured cost of delay in the entropy rate"),
+        Parameter("pilot", 0.95, 0.0, 1.0, "the largest share of the pilot; 0: the leader alone, 1: the pilot alone"),
+    ),
+)
