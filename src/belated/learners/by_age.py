@@ -38,10 +38,11 @@ DEPENDENCE = 3  # the share of the variance of losses within an arm that delays 
 SPREAD = 4  # how much larger the variance of 0-or-1 losses with these means is than the variance measured; at least 1
 MEAN_LOSS = 5  # of all arms, by weight
 LONGEST = 6  # the longest delay of what has come
-SINGLES = 7
+WITHIN = 7  # the sum of squares of losses around the mean of their arm
+SINGLES = 8
 
 OPEN = 0  # decisions since the last block
-DELAYS = 1  # the sum of the delays of what has come
+DELAY = 1  # the mean delay of what comes
 MEAN = 2
 WEIGHT = 3
 SHARE = 4  # a_i
@@ -52,7 +53,8 @@ PASSED = 8  # decisions older than the bucket at hand
 EXPOSED = 9  # r
 TOTAL_LOSS = 10
 TOTAL_SQUARE = 11
-FIELDS = 12
+ROUGHNESS = 12  # the sum of n / r^2: a_i^2 over it is the number of outcomes that a_i and l_i are worth
+FIELDS = 13
 
 
 def size(n_arms: int) -> int:
@@ -86,14 +88,12 @@ def edge(bucket: int) -> float:
 
 @kernel(inline=True)
 def bucket_of(delay: float) -> int:
+    """Return the bucket that a delay, a whole number, belongs to."""
     if delay < 4.0:
         return int(delay)
-    bucket = int(2.0 * math.log2(delay))
-    if edge(bucket + 1) <= delay:
-        bucket += 1
-    elif edge(bucket) > delay:
-        bucket -= 1
-    return min(bucket, BUCKETS - 1)
+    _, exponent = math.frexp(delay)
+    half = math.ldexp(math.sqrt(0.5), exponent)  # the edge between the two buckets of this doubling, before rounding
+    return min(2 * exponent - 2 + (delay + 1.0 > half), BUCKETS - 1)
 
 
 @kernel(inline=True)
@@ -106,7 +106,6 @@ def count(table: Vector, arms: int, arm: int) -> None:
 def add(table: Vector, arms: int, arm: int, loss: float, delay: float) -> None:
     """Count an outcome that came so many rounds after its decision."""
     table[LONGEST] = max(table[LONGEST], delay)
-    table[at(arms, DELAYS) + arm] += delay
     table[at(arms, CAME) + arm] += 1.0
     table[at(arms, TOTAL_LOSS) + arm] += loss
     table[at(arms, TOTAL_SQUARE) + arm] += loss * loss
@@ -168,8 +167,10 @@ def _add_up(table: Vector, arms: int, now: float) -> None:
     """Write a_i, l_i and the like of every arm, and how far losses depend on delays."""
     share, loss, square = at(arms, SHARE), at(arms, LOSS), at(arms, SQUARE)
     passed, exposed = at(arms, PASSED), at(arms, EXPOSED)
+    delays = at(arms, DELAY)
     for i in range(arms):
         table[share + i] = table[loss + i] = table[square + i] = table[passed + i] = 0.0
+        table[delays + i] = table[at(arms, ROUGHNESS) + i] = 0.0
     blocks = int(table[N_BLOCKS])
     bucket = 0
     while bucket < BUCKETS - 1 and edge(bucket + 1) < now:
@@ -201,6 +202,8 @@ def _add_up(table: Vector, arms: int, now: float) -> None:
             if n > 0.0:
                 r = max(table[exposed + i], n)
                 table[share + i] += n / r
+                table[delays + i] += n / r * 0.5 * (lo + hi - 1.0)
+                table[at(arms, ROUGHNESS) + i] += n / (r * r)
                 table[loss + i] += table[place + arms + i] / r
                 table[square + i] += table[place + 2 * arms + i] / r
                 between += table[place + arms + i] ** 2 / n
@@ -212,11 +215,13 @@ def _add_up(table: Vector, arms: int, now: float) -> None:
     for i in range(arms):
         n = table[at(arms, CAME) + i]
         if n > 0.0:
+            table[delays + i] /= table[share + i]
             mean_part = table[at(arms, TOTAL_LOSS) + i] ** 2 / n
             between -= mean_part
             total += table[at(arms, TOTAL_SQUARE) + i] - mean_part
             filled -= 1.0
             outcomes += n
+    table[WITHIN] = total
     table[DEPENDENCE] = 0.0
     if total > 0.0 and outcomes > filled:
         table[DEPENDENCE] = min(max((between - 2.0 * filled * total / outcomes) / total, 0.0), 1.0)
@@ -234,6 +239,23 @@ def _decisions(table: Vector, arms: int, arm: int, now: float, age: float) -> fl
     return made
 
 
+@kernel(inline=True)
+def _unevenness(table: Vector, arms: int, arrived: float) -> float:
+    """Return 0 where as many ripe outcomes are missing of every arm, up to chance, and 1 where certainly not."""
+    passed = at(arms, PASSED)
+    chi = 0.0
+    freedom = -1.0
+    for i in range(arms):
+        if table[passed + i] > 0.0:
+            freedom += 1.0
+            chi += table[passed + i] * (min(table[at(arms, SHARE) + i], 1.0) - arrived) ** 2
+    spread = arrived * (1.0 - arrived)
+    if freedom < 1.0 or spread <= 0.0:
+        return 0.0
+    z = (chi / spread - freedom) / math.sqrt(2.0 * freedom)
+    return min(max((z - 3.0) / 3.0, 0.0), 1.0)
+
+
 @kernel
 def estimate(table: Vector, arms: int, now: float) -> None:
     """Write the mean loss of every arm and the weight behind it, as round `now` opens."""
@@ -246,7 +268,7 @@ def estimate(table: Vector, arms: int, now: float) -> None:
         share = table[at(arms, SHARE) + i]
         table[passed + i] = 0.0
         if n > 0.0:
-            table[passed + i] = _decisions(table, arms, i, now, RIPE * table[at(arms, DELAYS) + i] / n)
+            table[passed + i] = _decisions(table, arms, i, now, RIPE * table[at(arms, DELAY) + i])
             table[exposed + i] = _decisions(table, arms, i, now, 0.0)
         ripe += table[passed + i]
         came += table[passed + i] * min(share, 1.0)
@@ -254,9 +276,11 @@ def estimate(table: Vector, arms: int, now: float) -> None:
         shares += n * share
     arrived = came / ripe if ripe > 0.0 else 1.0
     middle = losses / shares if shares > 0.0 else 0.5
-    middle = arrived * middle + (1.0 - arrived) * 0.5
+    telling = arrived * table[WITHIN] / (1.0 + table[WITHIN])
+    middle = telling * middle + (1.0 - telling) * 0.5
     table[ARRIVED] = arrived
-    fair = min(max((arrived - 0.7) / 0.25, 0.0), 1.0) * max(1.0 - 4.0 * table[DEPENDENCE], 0.0)
+    uneven = _unevenness(table, arms, arrived)
+    fair = (1.0 - uneven) * max(1.0 - 4.0 * table[DEPENDENCE], 0.0) * table[WITHIN] / (1.0 + table[WITHIN])
     weights = total = 0.0
     widest = measured = 0.5
     for i in range(arms):
@@ -265,19 +289,18 @@ def estimate(table: Vector, arms: int, now: float) -> None:
         scale = max(share, 1.0)
         loss = table[at(arms, LOSS) + i] / scale
         rest = max(1.0 - share, 0.0)
-        weight = n
-        later = 0.0
+        weight = second = 0.0
         mean = middle
-        if share > 0.0:
-            weight += rest * table[passed + i]
-            later = fair * rest * (1.0 - table[passed + i] / max(table[exposed + i], 1.0))
-            mean = loss + later * loss * scale / share + (rest - later) * middle
+        if n > 0.0:
+            aged = share * share / table[at(arms, ROUGHNESS) + i] + rest * table[passed + i]
+            weight = fair * n + (1.0 - fair) * aged
+            mean = fair * table[at(arms, TOTAL_LOSS) + i] / n + (1.0 - fair) * (loss + rest * middle)
+            second = fair * table[at(arms, TOTAL_SQUARE) + i] / n
+            second += (1.0 - fair) * (table[at(arms, SQUARE) + i] / scale + rest * middle * middle)
         table[at(arms, MEAN) + i] = mean
         table[at(arms, WEIGHT) + i] = weight
-        second = table[at(arms, SQUARE) + i] / scale
-        second = second * (1.0 + later * scale / share) if later > 0.0 else second
         widest += weight * mean * (1.0 - mean)
-        measured += weight * max(second + (rest - later) * middle * middle - mean * mean, 0.0)
+        measured += weight * max(second - mean * mean, 0.0)
         weights += weight
         total += weight * mean
     table[SPREAD] = min(max(widest / max(measured, 1e-12), 1.0), 100.0)

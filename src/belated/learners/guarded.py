@@ -39,7 +39,8 @@ from belated.learners.learner import Gauge, Learner, Parameter
     ROUND,
     DECIDED,  # the round of the decision that is learned from
     ARMS,
-    MOVED,  # whether an outcome has come in this round
+    UNSETTLED,  # outcomes since the leader's shares were brought up to date
+    MOVED,  # whether its shares have moved in this round
     NEXT,  # the round of the next estimate
     LEVEL,  # the mean of recent losses
     RECENT,  # how many they are
@@ -49,10 +50,16 @@ from belated.learners.learner import Gauge, Learner, Parameter
     HIGHEST,  # the largest value it has had
     PILOT_COST,  # C
     PILOT_NOISE,  # V
-    LOCAL,  # the sum of squares around the level
-    OVERALL,  # the sum of squares around the mean of all losses
-    MEAN,  # the mean of all losses
-) = range(ftrl.OWN, ftrl.OWN + 16)
+    LOCAL,  # the sum of squares around the mean of the arm and the shift
+    OVERALL,  # the sum of squares around the mean of the arm
+    SHIFT,  # the mean of recent losses less the mean of their arm
+) = range(ftrl.OWN, ftrl.SINGLES)
+
+# Behind the leader: single numbers, then q, then the table of `by_age`.
+WEIGHT = 0  # w
+THRESHOLD = 1  # arms with a smaller p are rare
+RARE = 2  # how many are
+MORE = 3
 
 KAPPA = 0
 PILOT = 1
@@ -60,12 +67,13 @@ PILOT = 1
 WINDOW = 64.0  # outcomes that make the level
 EVERY = 64.0  # the pilot is estimated anew when t has grown by one in so many
 TRUST = 3.0  # in the exponent of w: the odds with which the pilot begins
-GIVE_WAY = 2.0  # the factor of C / sqrt(V) there
-SURPRISE = 16.0  # added to V: so much is no evidence
+GIVE_WAY = 0.63  # the factor of C / sqrt(V) there
+SURPRISE = 10.0  # added to V: so much is no evidence
 LEAST_LEADER = 1.0 / 64.0  # the smallest share of the leader, however far behind it is
-STEADY = 0.1  # the part of the variance that the level may explain before the pilot loses trust,
+STEADY = 0.1  # the part of the variance that a shift may explain before the pilot loses trust,
 UNSTEADY = 0.3  # and the part at which it has none
-THRESHOLD = 4.0
+LAZY = 4.0  # outcomes that the leader waits for before it moves, while the pilot has most of the weight
+RARE_BELOW = 4.0
 PATIENCE = 100_000.0
 TIMES_LONGEST = 32.0
 _BITS = 2.0**26
@@ -73,7 +81,7 @@ _UNIT = _BITS / 128.0  # of the two ratios in a mark, each below 128
 
 
 def size(n_arms: int) -> int:
-    return ftrl.size(n_arms) + n_arms + by_age.size(n_arms)
+    return ftrl.size(n_arms) + MORE + n_arms + by_age.size(n_arms)
 
 
 @kernel(inline=True)
@@ -89,11 +97,23 @@ def _baseline(own: Vector, table: Vector) -> float:
 
 
 @kernel
-def _renew(state: Vector, arms: int, now: float) -> None:
+def _begin(own: Vector, more: Vector, q: Vector, table: Vector) -> None:
+    own[ARMS] = q.size
+    own[UNSETTLED] = LAZY
+    own[LEVEL] = 0.5
+    own[RECENT] = 2.0
+    own[NOISE] = 0.25
+    own[PRICE] = 1.0
+    own[NEXT] = 2.0
+    table[by_age.ARRIVED] = 1.0
+    for i in range(q.size):
+        q[i] = 1.0 / q.size
+
+
+@kernel
+def _renew(table: Vector, q: Vector, now: float) -> None:
     """Estimate the means anew, and with them the pilot."""
-    first = _leader_size(arms)
-    q = state[first : first + arms]
-    table = state[first + arms :]
+    arms = q.size
     by_age.estimate(table, arms, now)
     means = table[by_age.at(arms, by_age.MEAN) : by_age.at(arms, by_age.MEAN) + arms]
     weights = table[by_age.at(arms, by_age.WEIGHT) : by_age.at(arms, by_age.WEIGHT) + arms]
@@ -120,53 +140,46 @@ def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
     arms = p.size
     first = _leader_size(arms)
     own = state[:first]
-    q = state[first : first + arms]
-    table = state[first + arms :]
+    more = state[first : first + MORE]
+    q = state[first + MORE : first + MORE + arms]
+    table = state[first + MORE + arms :]
     own[ROUND] += 1.0
     now = own[ROUND]
     own[MOVED] = 0.0
-    renewed = now >= own[NEXT]
+    renewed = False
     if now == 1.0:
-        own[ARMS] = arms
-        own[LEVEL] = own[MEAN] = 0.5
-        own[RECENT] = 2.0
-        own[NOISE] = 0.25
-        own[PRICE] = 1.0
-        table[by_age.ARRIVED] = 1.0
-        for i in range(arms):
-            q[i] = 1.0 / arms
-        own[NEXT] = 2.0
-        renewed = False
-    elif renewed:
-        _renew(state, arms, now)
+        _begin(own, more, q, table)
+    elif now >= own[NEXT]:
+        renewed = True
+        _renew(table, q, now)
         own[NEXT] = now + max(1.0, math.floor(now / EVERY))
     if params[PILOT] == 1.0:  # no leader
         for i in range(arms):
             p[i] = q[i]
         return 0.0
-    ftrl.solve(own, math.sqrt(own[NOISE]), params[KAPPA] / math.log(arms) * own[HIGHEST], p)
-    w = _weight(own, table, params[PILOT], arms)
-    if renewed and w > 0.0:
-        _price(own, q, w, p)
-    elif w == 0.0:
-        own[PRICE] = 1.0
+    w = more[WEIGHT]
+    if renewed or own[UNSETTLED] >= (LAZY if w > 0.5 else 1.0):
+        own[UNSETTLED] = 0.0
+        ftrl.solve(own, math.sqrt(own[NOISE]), params[KAPPA] / math.log(arms) * own[HIGHEST], p)
+        w = more[WEIGHT] = _weight(own, table, params[PILOT], arms)
+        if w == 0.0:
+            own[PRICE] = 1.0
+        elif renewed:
+            _price(own, q, w, p)
     b = _baseline(own, table)
-    threshold = THRESHOLD * b * b / own[NOISE]
-    few = 0
+    more[THRESHOLD] = threshold = RARE_BELOW * b * b / own[NOISE]
+    rare = 0
     for i in range(arms):
-        p[i] = w * q[i] + (1.0 - w) * p[i]
-        few += p[i] < threshold
-    if few > 0:
-        for i in range(arms):
-            if p[i] < threshold:
-                ftrl.add_loss(own, i, -b)
+        p[i] = w * q[i] + (1.0 - w) * ftrl.share(own, i)
+        rare += p[i] < threshold
+    more[RARE] = rare
     return threshold
 
 
 @kernel
 def chosen(state: Vector, params: Vector, arm: int, propensity: float, mark: float) -> float:
     arms = int(state[ARMS])
-    first = _leader_size(arms)
+    first = _leader_size(arms) + MORE
     by_age.count(state[first + arms :], arms, arm)
     if params[PILOT] == 1.0:
         return 0.0
@@ -194,16 +207,18 @@ def learn(state: Vector, params: Vector, arm: int, loss: float, propensity: floa
     arms = int(state[ARMS])
     first = _leader_size(arms)
     own = state[:first]
-    table = state[first + arms :]
-    delay = own[ROUND] - own[DECIDED]
+    table = state[first + MORE + arms :]
     if params[PILOT] < 1.0:
-        _teach_leader(own, table, arm, loss, propensity, mark, delay)
-    by_age.add(table, arms, arm, loss, delay)
+        more = state[first : first + MORE]
+        q = state[first + MORE : first + MORE + arms]
+        _teach_leader(own, more, q, table, arm, loss, propensity, mark)
+        _follow_level(own, table, arm, loss)
+    by_age.add(table, arms, arm, loss, own[ROUND] - own[DECIDED])
 
 
 @kernel(inline=True)
 def _teach_leader(
-    own: Vector, table: Vector, arm: int, loss: float, propensity: float, mark: float, delay: float
+    own: Vector, more: Vector, q: Vector, table: Vector, arm: int, loss: float, propensity: float, mark: float
 ) -> None:
     """Add an outcome to the leader's losses, and to the costs of delay and of the pilot."""
     rare = mark < 0.0
@@ -212,37 +227,48 @@ def _teach_leader(
     whole = math.floor(mark / _BITS)
     leads = whole / _UNIT
     pilots = (mark - whole * _BITS) / _UNIT
-    d = loss - _baseline(own, table)
+    b = _baseline(own, table)
+    w = more[WEIGHT]
+    d = loss - b
     own[NOISE] += d * d * own[PRICE]
-    _follow_level(own, loss)
-    if delay > 0.0 or own[MOVED] != 0.0:  # else nothing has moved since the decision
-        if own[MOVED] != 0.0:
-            ftrl.settle(own, int(own[ARMS]))
+    if own[UNSETTLED] >= (LAZY if w > 0.5 else 1.0):
+        ftrl.settle(own, q.size)
+        own[UNSETTLED] = 0.0
+        own[MOVED] = 1.0
+    if own[ROUND] > own[DECIDED] or own[MOVED] != 0.0:  # else nothing has moved since the decision
         own[DELAY_COST] += d * (leads - ftrl.share(own, arm) / propensity)
         own[HIGHEST] = max(own[HIGHEST], own[DELAY_COST])
-    own[MOVED] = 1.0
+    own[UNSETTLED] += 1.0
     cost = d * (pilots - leads)
     own[PILOT_COST] += cost
-    own[PILOT_NOISE] += cost * cost
+    own[PILOT_NOISE] += w * (1.0 - w) * cost * cost
     ftrl.add_loss(own, arm, (loss if rare else d) / propensity)
+    if more[RARE] > 0.0:
+        for i in range(q.size):
+            if w * q[i] + (1.0 - w) * ftrl.share(own, i) < more[THRESHOLD]:
+                ftrl.add_loss(own, i, -b)
 
 
 @kernel(inline=True)
-def _follow_level(own: Vector, loss: float) -> None:
-    """Move the level towards a loss, and add up squares around it and around the mean of all."""
-    local = loss - own[LEVEL]
+def _follow_level(own: Vector, table: Vector, arm: int, loss: float) -> None:
+    """Move the level towards a loss, and add up squares around the mean of the arm, with and without a common shift."""
     own[RECENT] += 1.0
-    own[LEVEL] += local / min(own[RECENT], WINDOW)
+    step = 1.0 / min(own[RECENT], WINDOW)
+    own[LEVEL] += step * (loss - own[LEVEL])
+    arms = int(own[ARMS])
+    overall = loss - (table[by_age.at(arms, by_age.TOTAL_LOSS) + arm] + own[LEVEL]) / (
+        table[by_age.at(arms, by_age.CAME) + arm] + 1.0
+    )
+    local = overall - own[SHIFT]
+    own[SHIFT] += step * local
     own[LOCAL] += local * local
-    overall = loss - own[MEAN]
-    own[MEAN] += overall / own[RECENT]
     own[OVERALL] += overall * overall
 
 
 @kernel
 def patience(state: Vector, params: Vector) -> float:
     arms = int(state[ARMS])
-    return float(max(PATIENCE, TIMES_LONGEST * state[_leader_size(arms) + arms + by_age.LONGEST]))
+    return float(max(PATIENCE, TIMES_LONGEST * state[_leader_size(arms) + MORE + arms + by_age.LONGEST]))
 
 
 def allowed_cost(values: Mapping[str, float], n_arms: int, total_outstanding: float) -> float:

@@ -25,7 +25,7 @@ def match(means: Vector, weights: Vector, middle: float, spread: float, q: Vecto
     """Write the probabilities of the arms into q. `means` are moved towards `middle` by the prior."""
     best = 0
     for i in range(q.size):
-        means[i] = (weights[i] * means[i] + PRIOR * middle) / (weights[i] + PRIOR)
+        means[i] = (weights[i] * means[i] + PRIOR * max(middle, 0.5)) / (weights[i] + PRIOR)
         if means[i] < means[best]:
             best = i
     least = means[best]

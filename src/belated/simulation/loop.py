@@ -8,7 +8,18 @@ from numba import types
 
 from belated.core.kernels import VECTOR, IntegerMatrix, Matrix, Memory, Vector, call_learn, call_patience, entry, kernel
 from belated.core.random import flip
-from belated.core.rounds import NONE, NOT_DUE, RUN, Run, close_round, draw_arm, note_arm, open_round, remember, wants_pages
+from belated.core.rounds import (
+    NONE,
+    NOT_DUE,
+    RUN,
+    Run,
+    close_round,
+    draw_arm,
+    note_arm,
+    open_round,
+    remember,
+    wants_pages,
+)
 from belated.simulation.schedule import SCHEDULE, add, arrive_due, skip_oldest
 
 # The columns of a trace.
