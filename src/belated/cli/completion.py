@@ -47,6 +47,13 @@ def cells(**rest: Any) -> list[str]:
     return list(suite)
 
 
+def families(**rest: Any) -> list[str]:
+    """Return the names of the families of cells."""
+    from belated.league.suite import FAMILIES
+
+    return list(FAMILIES)
+
+
 def environments(**rest: Any) -> list[str]:
     """Return the names of environments."""
     from belated.environments import Environment

@@ -23,7 +23,7 @@ from belated.simulation import frames, parallel
 
 def league(options: argparse.Namespace, out: Output) -> int:
     """Run a league; return 1 where a cell failed."""
-    cells = _cells(options.cells, suites.SUITES[options.suite], options.rounds)
+    cells = _cells(options, suites.SUITES[options.suite])
     chosen = competitors(options.learners)
     if options.learners is None:  # of the catalogue, those that can play somewhere
         able = tuple(each for each in chosen if any(can_play(each, cell) for cell in cells))
@@ -35,7 +35,7 @@ def league(options: argparse.Namespace, out: Output) -> int:
 
 def sweep(options: argparse.Namespace, out: Output) -> int:
     """Run a learner with several values of a parameter; return 1 where a cell failed."""
-    cells = _cells(options.cells, suites.quick, options.rounds)
+    cells = _cells(options, suites.suite if options.family else suites.quick)
     return _run(options, variants(options.learner), cells, out)
 
 
@@ -67,11 +67,11 @@ def cluster_worker(options: argparse.Namespace, out: Output) -> int:
     return 0
 
 
-def _cells(
-    ids: Sequence[str] | None, otherwise: Mapping[str, suites.Cell], rounds: int | None
-) -> tuple[suites.Cell, ...]:
-    cells = suites.find(ids) if ids else tuple(otherwise.values())
-    return tuple(cell.at(rounds) for cell in cells) if rounds is not None else cells
+def _cells(options: argparse.Namespace, otherwise: Mapping[str, suites.Cell]) -> tuple[suites.Cell, ...]:
+    cells = suites.find(options.cells) if options.cells else tuple(otherwise.values())
+    if options.family:
+        cells = suites.within(cells, options.family)
+    return tuple(cell.at(options.rounds) for cell in cells) if options.rounds is not None else cells
 
 
 def _run(
@@ -100,6 +100,8 @@ def _shown(played: League, rows: Sequence[Standing]) -> list[Any]:
     parts.append(tables.standings_table(rows, plan.replications))
     if note := tables.league_note(played):
         parts.append(note)
+    if len(rows[0].families) > 1:
+        parts += ["mean ratio in each family, the best with a star", tables.family_table(rows)]
     order = [row.learner for row in rows]
     if len(order) <= tables.MANY:
         parts.append(tables.league_table(played, order))
@@ -107,13 +109,27 @@ def _shown(played: League, rows: Sequence[Standing]) -> list[Any]:
 
 
 def _data(played: League, rows: Sequence[Standing]) -> dict[str, Any]:
-    """Return what programs see of a league. One replication gives no intervals: their ends are null."""
+    """Return what programs see of a league.
+
+    One replication gives no intervals: their ends are null. A share of uniform play's regret is null where uniform play
+    has next to none.
+    """
     results = []
     for cell in played.cells:
         result = played.results[cell.id]
         for learner in result.learners:
             mean, low, high = result.final(learner)
-            results.append({"cell": cell.id, "learner": learner, "mean": mean, "low": low, "high": high})
+            results.append(
+                {
+                    "cell": cell.id,
+                    "family": cell.family,
+                    "learner": learner,
+                    "mean": mean,
+                    "low": low,
+                    "high": high,
+                    "share_of_uniform": tables.uniform_share(cell, result, learner),
+                }
+            )
     return {
         **store.described(played.plan),
         "standings": [asdict(row) for row in rows],
@@ -133,9 +149,7 @@ def write(league: League, rows: Sequence[Standing], folder: Path) -> list[Path]:
             written.append(folder / f"{name}.parquet")
     order = [row.learner for row in rows]
     written.append(folder / "regret.md")
-    written[-1].write_text(
-        tables.markdown_table(tables.league_header(league, order), tables.league_rows(league, order)) + "\n"
-    )
+    written[-1].write_text(tables.league_markdown(league, order) + "\n")
     written.append(folder / "standings.json")
     written[-1].write_text(json.dumps([asdict(row) for row in rows], indent=1, ensure_ascii=False) + "\n")
     written.append(folder / "league.json")

@@ -63,9 +63,12 @@ def _details(learner: Learner) -> dict[str, Any]:
 def cells(options: argparse.Namespace, out: Output) -> int:
     """List cells of the suite."""
     found = suite.find(options.patterns) if options.patterns else tuple(suite.suite.values())
+    if options.family:
+        found = suite.within(found, options.family)
     data = [
         {
             "id": cell.id,
+            "family": cell.family,
             "title": cell.title,
             "environment": cell.environment.title,
             "delays": cell.delays.title,

@@ -43,6 +43,12 @@ def add_cells(command: argparse.ArgumentParser, *names: str, **settings: Any) ->
     complete(command.add_argument(*names, metavar="CELL", **settings), completion.cells)
 
 
+def add_families(command: argparse.ArgumentParser) -> None:
+    """Add --family."""
+    action = command.add_argument("--family", nargs="+", metavar="FAMILY", help="only cells of these families")
+    complete(action, completion.families)
+
+
 def add_repetition(command: argparse.ArgumentParser, usual: int, in_file: bool = False) -> None:
     """Add --replications and --seed. Their defaults are the usual values, or None where a file may give them."""
     command.add_argument(

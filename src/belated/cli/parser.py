@@ -7,6 +7,7 @@ from typing import Any
 from belated.cli import completion, parser_league, parser_service, parser_theory
 from belated.cli.options import (
     add_command,
+    add_families,
     add_learners,
     add_out,
     add_repetition,
@@ -83,13 +84,14 @@ def _add_catalogues(commands: Any) -> None:
         commands,
         "cells",
         "list the cells of the suite",
-        "List the cells of the suite: the named problems that league, sweep, bounds and audit use.\n"
-        "Each is an environment with a law of delay.",
+        "List the cells of the suite, family by family: the named problems that league, sweep, bounds\n"
+        "and audit use. Each is an environment with a law of delay.",
     )
     patterns = cells.add_argument(
         "patterns", nargs="*", metavar="PATTERN", help="ids, or beginnings such as 'resonant-*'; default: all"
     )
     complete(patterns, completion.cells)
+    add_families(cells)
     add_tables(cells)
 
 

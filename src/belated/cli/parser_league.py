@@ -8,6 +8,7 @@ from belated.cli import completion
 from belated.cli.options import (
     add_cells,
     add_command,
+    add_families,
     add_learners,
     add_out,
     add_repetition,
@@ -17,16 +18,22 @@ from belated.cli.options import (
     whole,
 )
 
+SUITES = ("full", "paper", "practice", "quick")
+"""The names in `belated.league.suite`, whose import would slow every --help down."""
+
 LEAGUE_HELP = """\
 Run every learner on every cell of the suite and rank them. Results are saved in the output folder
 after each cell: if you stop the command, run it again with the same folder to continue.
 
-The score of a learner in a cell is its regret divided by that of the best learner that was told
-nothing about the problem; regret below sqrt(KT)/10 counts as sqrt(KT)/10. Learners are ranked by
-the geometric mean of their scores. The folder also gets tables, CSV files and a heat map.
+The ratio of a learner in a cell is its regret divided by that of the best learner that was told
+nothing about the problem; regret below sqrt(KT)/10 counts as sqrt(KT)/10. Cells belong to families,
+and every family has the same weight: learners are ranked by the geometric mean, over the families,
+of the geometric mean of their ratios within each. The folder also gets tables, CSV files and a heat
+map.
 
-`belated cells` lists the cells. A learner may be a name, a spec such as robust:delay_constant=1,
-or module:NAME for one of your own, where module.py may be in the current folder.
+`belated cells` lists the cells and their families. A learner may be a name, a spec such as
+robust:delay_constant=1, or module:NAME for one of your own, where module.py may be in the current
+folder.
 """
 
 SWEEP_HELP = """\
@@ -56,9 +63,10 @@ def add(commands: Any) -> None:
     )
     league.add_argument(
         "--suite",
-        choices=("full", "quick"),
+        choices=SUITES,
         default="full",
-        help="quick: 8 cells at 20,000 rounds; default: %(default)s",
+        help="paper: the cells that follow the literature; practice: those that follow practice; quick: 8 cells at "
+        "20,000 rounds; default: %(default)s, all of them",
     )
     add_learners(league, "names, specs or module:NAME; default: all but uniform")
     _add_run(league, "results/league")
@@ -86,6 +94,7 @@ def add(commands: Any) -> None:
 def _add_run(command: argparse.ArgumentParser, folder: str) -> None:
     """Add what every run on the suite takes."""
     add_cells(command, "--cells", nargs="+", help="ids, or beginnings such as 'resonant-*'")
+    add_families(command)
     command.add_argument(
         "--rounds", type=whole, metavar="N", help="how long to play; default: that of the cell (`belated cells`)"
     )

@@ -8,6 +8,7 @@ import numpy as np
 
 from belated.delays.law import Delays, Integers
 from belated.errors import InvalidValue
+from belated.templates.display import shortened
 
 
 def _lightest(laws: Sequence[Delays]) -> float | None:
@@ -46,7 +47,7 @@ class ByArm(Delays):
 
     @property
     def title(self) -> str:
-        return f"by arm: {'; '.join(law.title for law in self.laws)}"
+        return f"by arm: {shortened((law.title for law in self.laws), '; ')}"
 
     def fill(self, rng: np.random.Generator, rounds: Integers) -> Integers:
         return np.stack([law.fill(rng, rounds) for law in self.laws], axis=1)

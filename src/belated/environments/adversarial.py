@@ -10,6 +10,7 @@ from belated.core import random
 from belated.environments.environment import Environment, Filled, Rounds, WithGap, check_arms
 from belated.environments.stochastic import one_better, shares
 from belated.errors import InvalidValue, check_count, check_share
+from belated.templates.display import shortened
 
 
 @dataclass(frozen=True)
@@ -104,8 +105,7 @@ class Rhythm(Environment):
 
     @property
     def title(self) -> str:
-        rates = ", ".join(f"{rate:.3g}" for rate in self.rates[:6])
-        return f"rates {rates}{', …' if self.n_arms > 6 else ''} with a rhythm of {self.period} rounds"
+        return f"rates {shortened(f'{rate:.3g}' for rate in self.rates)} with a rhythm of {self.period} rounds"
 
     def fill(self, rng: np.random.Generator, rounds: Rounds) -> Filled:
         swing = 1.0 + self.amplitude * np.sin(2.0 * np.pi * rounds[:, None] / self.period)

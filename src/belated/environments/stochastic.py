@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from belated.environments.environment import Environment, Filled, Floats, Rounds, WithGap, check_arms
 from belated.errors import InvalidValue, check_share
+from belated.templates.display import shortened
 
 
 def one_better(arms: int, gap: float) -> Floats:
@@ -42,8 +43,7 @@ class Bernoulli(Environment):
 
     @property
     def title(self) -> str:
-        means = ", ".join(f"{mean:g}" for mean in self.means[:6])
-        return f"Bernoulli({means}{', …' if self.n_arms > 6 else ''})"
+        return f"Bernoulli({shortened(f'{mean:g}' for mean in self.means)})"
 
     def fill(self, rng: np.random.Generator, rounds: Rounds) -> Filled:
         means = np.array([self.means])
@@ -120,8 +120,8 @@ class Revenue(Environment):
 
     @property
     def title(self) -> str:
-        rates = ", ".join(f"{rate:.3g}" for rate in self.rates[:6])
-        return f"revenue at rates {rates}{', …' if self.n_arms > 6 else ''}"
+        amounts = shortened(f"{amount:.3g}" for amount in self.amounts)
+        return f"revenue of mean {amounts} at rates {shortened(f'{rate:.3g}' for rate in self.rates)}"
 
     def fill(self, rng: np.random.Generator, rounds: Rounds) -> Filled:
         rates = np.array([self.rates])

@@ -7,7 +7,7 @@ from belated.league import suite
 from belated.league.comparison import Comparison, ComparisonPlan, compare
 from belated.league.league import play
 from belated.league.plan import League, LeaguePlan, can_play, competitors
-from belated.league.standings import Standing, rank, ratios
+from belated.league.standings import FamilyStanding, Standing, rank, ratios
 from belated.league.store import read
 from belated.league.suite import Cell
 
@@ -15,6 +15,7 @@ __all__ = [
     "Cell",
     "Comparison",
     "ComparisonPlan",
+    "FamilyStanding",
     "League",
     "LeaguePlan",
     "Standing",

@@ -8,7 +8,7 @@ import numpy as np
 from belated import learners
 from belated.environments import Floats
 from belated.errors import InvalidValue, check_count
-from belated.league.suite import Cell
+from belated.league.suite import Cell, by_family
 from belated.learners import Learner, TunedLearner
 from belated.simulation import Simulation, oracle, spaced_checkpoints
 from belated.simulation.replication import Job
@@ -87,15 +87,18 @@ class League:
         )
 
     def _repr_html_(self) -> str:
-        from belated.league.standings import mean_ratios, ratios  # which are about leagues
+        from belated.league.standings import mean_ratios  # which is about leagues
 
-        table = ratios(self)
-        means = mean_ratios(table)
-        order = np.argsort(means, kind="stable")  # those without a cell, nan, last
-        header = ["learner", "mean ratio", "cells"]
-        rows = [
-            [self.plan.labels[k], number(means[k]), str(np.count_nonzero(~np.isnan(table[k])))] for k in order.tolist()
-        ]
+        means = mean_ratios(self)
+        families = list(by_family(self.cells))
+        shown = families if len(families) > 1 else []
+        rows = []
+        for k in np.argsort(means.overall, kind="stable").tolist():  # those without a cell, nan, last
+            label = self.plan.labels[k]
+            values = [means.overall[k], *means.families[k, : len(shown)]]
+            played = sum(label in result.learners for result in self.results.values())
+            rows.append([label, *map(number, values), str(played)])
+        header = ["learner", "mean ratio", *shown, "cells"]
         return html_table(f"{self!r}: regret, over that of the best uninformed learner of each cell", header, rows)
 
     def finals(self) -> Floats:

@@ -15,7 +15,7 @@ import numpy as np
 from belated import bounds
 from belated.delays import Delays
 from belated.environments import Environment
-from belated.errors import unknown
+from belated.errors import InvalidValue, unknown
 from belated.templates.display import counted
 
 ROUNDS = 100_000
@@ -97,6 +97,20 @@ FAMILIES: Mapping[str, str] = MappingProxyType(
     }
 )
 """The families of the suite and what each is about. In rankings every family has the same weight."""
+
+
+def about(family: str) -> str:
+    """Return what the cells of a family have in common."""
+    return FAMILIES.get(family, "cells that are not of the suite")
+
+
+def by_family(cells: Iterable[Cell]) -> dict[str, list[Cell]]:
+    """Return the cells of each family: families of the suite in the order of `FAMILIES`, then the others."""
+    found: dict[str, list[Cell]] = {name: [] for name in FAMILIES}
+    for cell in cells:
+        found.setdefault(cell.family, []).append(cell)
+    return {name: members for name, members in found.items() if members}
+
 
 _ENVIRONMENTS = {
     "stochastic-k10": "stochastic:arms=10,gap=0.1",
@@ -326,3 +340,15 @@ def find(ids: Iterable[str]) -> tuple[Cell, ...]:
             raise unknown("cell", wanted, suite)
         found |= matching or {wanted: suite[wanted]}
     return tuple(found.values())
+
+
+def within(cells: Iterable[Cell], families: Iterable[str]) -> tuple[Cell, ...]:
+    """Return those of the cells that belong to these families."""
+    wanted = list(families)
+    for name in wanted:
+        if name not in FAMILIES:
+            raise unknown("family", name, FAMILIES)
+    found = tuple(cell for cell in cells if cell.family in wanted)
+    if not found:
+        raise InvalidValue(f"none of the cells is of the family {' or '.join(wanted)}", "family")
+    return found

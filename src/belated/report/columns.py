@@ -2,8 +2,8 @@
 
 import textwrap
 import unicodedata
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 NARROWEST = 16
@@ -39,6 +39,8 @@ class Table:
     rows: Sequence[Sequence[str]]
     keys: int = 0
     """0: the table is never parted."""
+    headings: Mapping[int, str] = field(default_factory=dict)
+    """Lines that begin a group of rows: the number of its first row -> the text."""
 
     def fit(self, width: int | None = None) -> Fitted:
         """Return the table in at most so many characters a line, if its columns allow it; None: as wide as it is."""
@@ -76,7 +78,10 @@ class Table:
     def _text(self, shown: list[int], widths: list[int]) -> str:
         lines = self._lines([column.name for column in self.columns], shown, widths)
         lines.append(GAP.join("─" * widths[k] for k in shown))
-        for row in self.rows:
+        for number, row in enumerate(self.rows):
+            if number in self.headings:
+                lines += [""] if number else []
+                lines += fold(self.headings[number], max(_total(shown, widths), NARROWEST), GAP)
             lines += self._lines(row, shown, widths)
         return "\n".join(lines)
 

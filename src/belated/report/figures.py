@@ -11,8 +11,8 @@ from belated.bounds import Bound
 from belated.league import plot
 from belated.league.comparison import Comparison
 from belated.league.plan import League
-from belated.league.standings import ratios
-from belated.league.suite import Cell
+from belated.league.standings import mean_ratios, ratios
+from belated.league.suite import Cell, by_family
 from belated.simulation.informed import marked_names
 from belated.simulation.plot import STYLES, draw_regret, legend_columns, new_figure, settings, style
 from belated.simulation.run import Trace
@@ -27,31 +27,61 @@ def draw_comparison(comparison: Comparison) -> Any:
     return figure
 
 
+FAMILY_GAP = 0.5
+"""Between the families of a heat map, in rows."""
+TALL = 30
+"""Rows of a heat map above which the learners stand below it, too."""
+
+
 def draw_heat_map(league: League, order: Sequence[str]) -> Any:
-    """Draw the ratio of each learner to the best uninformed one, cell by cell, on a logarithmic scale."""
-    table = ratios(league)
-    labels = league.plan.labels
-    rows = np.array([table[labels.index(name)] for name in order])
-    told = [(name, league.plan.learners[labels.index(name)].informed) for name in order]
+    """Draw the ratio of each learner to the best uninformed one on a logarithmic scale.
+
+    There is a column for each learner and a block of rows for each family: its mean first, then its cells.
+    """
+    columns = [league.plan.labels.index(name) for name in order]
+    told = [(name, league.plan.learners[k].informed) for name, k in zip(order, columns, strict=True)]
+    table, means = ratios(league)[columns], mean_ratios(league).families[columns]
+    families = by_family(league.cells)
+    limit = max(10.0, float(np.nanquantile(table, 0.97)))
+    places: list[float] = []
     with settings():
         from matplotlib import colormaps
 
-        figure = new_figure(2.6 + 0.34 * len(league.cells), 1.9 + 0.21 * len(order))
-        axes = figure.subplots()
-        limit = max(10.0, float(np.nanquantile(rows, 0.97)))
-        shown = np.log10(np.clip(rows, 1.0, limit))
         colours = colormaps["cividis_r"].with_extremes(bad="#FFFFFF")
-        image = axes.imshow(shown, cmap=colours, vmin=0.0, vmax=np.log10(limit), aspect="auto")
-        for (i, k), value in np.ndenumerate(rows):
-            text = "–" if np.isnan(value) else f"{value:.1f}" if value < 9.95 else f"{value:.0f}"
-            dark = not np.isnan(value) and shown[i, k] > 0.55 * np.log10(limit)
-            axes.text(k, i, text, ha="center", va="center", fontsize=6, color="#FFFFFF" if dark else "#222222")
-        axes.set_xticks(range(len(league.cells)), [cell.id for cell in league.cells], rotation=90, fontsize=7)
-        axes.xaxis.tick_top()
-        axes.set_yticks(range(len(order)), marked_names(told))
-        axes.tick_params(length=0)
+        rows = len(league.cells) + (1.0 + FAMILY_GAP) * len(families) - FAMILY_GAP
+        figure = new_figure(3.4 + 0.33 * len(order), 2.2 + 0.185 * rows)
+        axes = figure.subplots()
+        for k, members in enumerate(families.values()):
+            numbers = [league.cells.index(cell) for cell in members]
+            block = np.column_stack([means[:, k], table[:, numbers]]).T
+            top = places[-1] + 0.5 + FAMILY_GAP if places else -0.5
+            shown = np.log10(np.clip(block, 1.0, limit))
+            image = axes.imshow(
+                shown,
+                cmap=colours,
+                vmin=0.0,
+                vmax=np.log10(limit),
+                aspect="auto",
+                extent=(-0.5, len(order) - 0.5, top + len(block), top),
+            )
+            for (i, j), value in np.ndenumerate(block):
+                text = "–" if np.isnan(value) else f"{value:.1f}" if value < 9.95 else f"{value:.0f}"
+                dark = not np.isnan(value) and shown[i, j] > 0.55 * np.log10(limit)
+                colour, weight = "#FFFFFF" if dark else "#222222", "bold" if i == 0 else "normal"
+                place = {"ha": "center", "va": "center"}
+                axes.text(j, top + i + 0.5, text, **place, fontsize=6, color=colour, fontweight=weight)
+            places += [top + i + 0.5 for i in range(len(block))]
+            axes.plot((-0.5, len(order) - 0.5), (top + 1.0, top + 1.0), color="#FFFFFF", linewidth=1.6)
+        axes.set_xlim(-0.5, len(order) - 0.5)
+        axes.set_ylim(places[-1] + 0.5, -0.5)
+        names = [text for name, members in families.items() for text in (name, *(cell.id for cell in members))]
+        axes.set_yticks(places, names, fontsize=7)
+        for text, name in zip(axes.get_yticklabels(), names, strict=True):
+            text.set_fontweight("bold" if name in families else "normal")
+        axes.set_xticks(range(len(order)), marked_names(told), rotation=90, fontsize=8)
+        axes.tick_params(length=0, labeltop=True, labelbottom=rows > TALL)
         axes.spines[:].set_visible(False)
-        bar = figure.colorbar(image, ax=axes, shrink=0.6, pad=0.01, aspect=30)
+        bar = figure.colorbar(image, ax=axes, location="top", shrink=0.6, pad=0.01, aspect=40)
         ticks = [value for value in (1, 2, 5, 10, 20, 50, 100, 200, 500) if value <= limit]
         bar.set_ticks(np.log10(ticks), labels=[str(value) for value in ticks])
         bar.set_label("regret / that of the best uninformed learner")

@@ -1,14 +1,14 @@
 """What tables show of learners, cells, comparisons, leagues, bounds and audits."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from belated.audit.audit import Audit
 from belated.bounds import Bound, Fact
 from belated.league.comparison import Comparison
 from belated.league.plan import League
-from belated.league.standings import Standing
-from belated.league.suite import Cell
+from belated.league.standings import Standing, floor
+from belated.league.suite import Cell, about, by_family
 from belated.learners import Learner, published
 from belated.learners.published import NOTATION
 from belated.report.columns import Column, Table, fold, shown_width
@@ -110,15 +110,29 @@ def learner_details(learner: Learner, width: int | None = None) -> str:
 
 
 def cells_table(cells: Sequence[Cell]) -> Table:
-    """Return the cells of the suite: id, title, arms, rounds."""
+    """Return the cells of the suite, family by family: id, title, arms, rounds."""
     columns = [
         Column("cell"),
         Column("what it is", fold=True),
         Column("arms", right=True),
         Column("rounds", right=True),
     ]
-    rows = [[cell.id, cell.title, f"{cell.environment.n_arms:,}", f"{cell.rounds:,}"] for cell in cells]
-    return Table(columns, rows)
+    families = by_family(cells)
+    rows = [
+        [cell.id, cell.title, f"{cell.environment.n_arms:,}", f"{cell.rounds:,}"]
+        for members in families.values()
+        for cell in members
+    ]
+    return Table(columns, rows, headings=_headings(families))
+
+
+def _headings(families: Mapping[str, Sequence[Cell]]) -> dict[int, str]:
+    """Return the lines above the cells of each family, for a table with a row for each cell."""
+    headings, row = {}, 0
+    for name, members in families.items():
+        headings[row] = f"{name}: {about(name)}"
+        row += len(members)
+    return headings
 
 
 def standings_rows(rows: Sequence[Standing], replications: int) -> list[list[str]]:
@@ -153,10 +167,46 @@ def standings_table(rows: Sequence[Standing], replications: int) -> Table:
     return Table(columns, standings_rows(rows, replications))
 
 
-def league_rows(league: League, order: Sequence[str]) -> list[list[str]]:
-    """Return regret with intervals: a row for each cell, a column for each learner, then uniform play and theory."""
+def family_rows(rows: Sequence[Standing]) -> list[list[str]]:
+    """Return the mean ratio of each learner in each family, a dash where it does not play; a star marks the best."""
+    return [
+        [
+            row.learner + (INFORMED if row.informed else ""),
+            *(
+                f"{each.geometric:.2f}{'*' if each.rank == 1 and len(rows) > 1 else ''}" if each.cells else "–"
+                for each in row.families
+            ),
+        ]
+        for row in rows
+    ]
+
+
+def family_header(rows: Sequence[Standing]) -> list[str]:
+    return ["learner", *(each.family for each in rows[0].families)]
+
+
+def family_table(rows: Sequence[Standing]) -> Table:
+    """Return the mean ratios by family for a terminal."""
+    learner, *families = family_header(rows)
+    columns = [Column(learner), *(Column(f"{name} ", right=True) for name in families)]
+    aligned = [
+        [name, *(text if text.endswith("*") else f"{text} " for text in values)] for name, *values in family_rows(rows)
+    ]
+    return Table(columns, aligned, keys=1)
+
+
+def uniform_share(cell: Cell, result: Simulation, learner: str) -> float | None:
+    """Return a learner's regret over that of uniform play; None where uniform play's is below the floor of ratios."""
+    uniform = float(result.uniform_regret[:, -1].mean())
+    return float(result.final(learner).mean) / uniform if uniform >= floor(cell) else None
+
+
+def league_rows(league: League, cells: Sequence[Cell], order: Sequence[str]) -> list[list[str]]:
+    """Return regret with intervals: a row for each cell, a column for each learner, then what it compares with:
+    uniform play, the share of it that the best learner has, and theory.
+    """
     rows = []
-    for cell in league.cells:
+    for cell in cells:
         result = league.results[cell.id]
         finals = {learner: result.final(learner) for learner in result.learners}
         least = min(float(final.mean) for final in finals.values())
@@ -166,20 +216,33 @@ def league_rows(league: League, order: Sequence[str]) -> list[list[str]]:
         ]
         level = float(result.uniform_regret[:, -1].mean())
         uniform = f"{level:,.0f}" if level >= 100.0 else f"{level:.1f}"
-        rows.append([cell.id, *cells, uniform, f"{cell.theory:,.0f}"])
+        shares = [share for name in finals if (share := uniform_share(cell, result, name)) is not None]
+        rows.append([cell.id, *cells, uniform, f"{min(shares):.0%}" if shares else "–", f"{cell.theory:,.0f}"])
     return rows
 
 
 def league_header(league: League, order: Sequence[str]) -> list[str]:
     informed = {tuned.label for tuned in league.plan.learners if tuned.informed}
-    return ["cell", *(name + (INFORMED if name in informed else "") for name in order), "uniform play", "√(KT) + Φ"]
+    learners = [name + (INFORMED if name in informed else "") for name in order]
+    return ["cell", *learners, "uniform play", "best / uniform", "√(KT) + Φ"]
 
 
 def league_table(league: League, order: Sequence[str]) -> Table:
     """Return regret at the last round, mean and half of its 95 % interval, the smallest of a cell with a star."""
     cell, *others = league_header(league, order)
     columns = [Column(cell), *(Column(name, right=True) for name in others)]
-    return Table(columns, league_rows(league, order), keys=1)
+    families = by_family(league.cells)
+    ordered = [cell for members in families.values() for cell in members]
+    return Table(columns, league_rows(league, ordered, order), keys=1, headings=_headings(families))
+
+
+def league_markdown(league: League, order: Sequence[str]) -> str:
+    """Return regret at the last round in Markdown, a table for each family."""
+    header = league_header(league, order)
+    return "\n\n".join(
+        f"## {name}\n\n{about(name).capitalize()}.\n\n{markdown_table(header, league_rows(league, members, order))}"
+        for name, members in by_family(league.cells).items()
+    )
 
 
 def league_note(league: League) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from html import escape
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,8 @@ from numpy.typing import NDArray
 
 MOST_ROWS = 20
 """Of a table of arms: there may be thousands."""
+MOST_VALUES = 6
+"""Of a list within a title."""
 
 
 def number(value: float) -> str:
@@ -27,6 +30,17 @@ def number(value: float) -> str:
 def counted(count: int, noun: str) -> str:
     """Return `1 arm`, `1,000 arms`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def shortened(values: Iterable[str], separator: str = ", ") -> str:
+    """Return values in a row. Of many, equal neighbours are counted (9 × 0.5), and the middle is left out."""
+    shown = list(values)
+    if len(shown) > MOST_VALUES:
+        runs = [(value, len(list(run))) for value, run in groupby(shown)]
+        shown = [value if count == 1 else f"{count} × {value}" for value, count in runs]
+    if len(shown) > MOST_VALUES:
+        shown = [*shown[: MOST_VALUES // 2], "…", *shown[-(MOST_VALUES // 2) :]]
+    return separator.join(shown)
 
 
 def largest(values: NDArray[Any]) -> list[int]:
