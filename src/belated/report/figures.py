@@ -8,6 +8,7 @@ import numpy as np
 
 from belated.audit.audit import Audit, pieces
 from belated.bounds import Bound
+from belated.environments import Floats
 from belated.league import plot
 from belated.league.comparison import Comparison
 from belated.league.plan import League
@@ -36,48 +37,46 @@ TALL = 30
 def draw_heat_map(league: League, order: Sequence[str]) -> Any:
     """Draw the ratio of each learner to the best uninformed one on a logarithmic scale.
 
-    There is a column for each learner and a block of rows for each family: its mean first, then its cells.
+    There is a column for each learner and a block of rows for each family: its mean first, then its cells. The mean of
+    all families stands above them.
     """
-    columns = [league.plan.labels.index(name) for name in order]
-    told = [(name, league.plan.learners[k].informed) for name, k in zip(order, columns, strict=True)]
-    table, means = ratios(league)[columns], mean_ratios(league).families[columns]
-    families = by_family(league.cells)
-    limit = max(10.0, float(np.nanquantile(table, 0.97)))
-    places: list[float] = []
+    blocks = _heat_blocks(league, order)
+    told = [(name, league.plan.learners[league.plan.labels.index(name)].informed) for name in order]
+    limit = max(10.0, float(np.nanquantile(ratios(league), 0.97)))
+    rows = sum(len(names) + FAMILY_GAP for names, _ in blocks)
     with settings():
         from matplotlib import colormaps
 
         colours = colormaps["cividis_r"].with_extremes(bad="#FFFFFF")
-        rows = len(league.cells) + (1.0 + FAMILY_GAP) * len(families) - FAMILY_GAP
         figure = new_figure(3.4 + 0.33 * len(order), 2.2 + 0.185 * rows)
         axes = figure.subplots()
-        for k, members in enumerate(families.values()):
-            numbers = [league.cells.index(cell) for cell in members]
-            block = np.column_stack([means[:, k], table[:, numbers]]).T
-            top = places[-1] + 0.5 + FAMILY_GAP if places else -0.5
-            shown = np.log10(np.clip(block, 1.0, limit))
-            image = axes.imshow(
-                shown,
-                cmap=colours,
-                vmin=0.0,
-                vmax=np.log10(limit),
-                aspect="auto",
-                extent=(-0.5, len(order) - 0.5, top + len(block), top),
-            )
-            for (i, j), value in np.ndenumerate(block):
-                text = "–" if np.isnan(value) else f"{value:.1f}" if value < 9.95 else f"{value:.0f}"
-                dark = not np.isnan(value) and shown[i, j] > 0.55 * np.log10(limit)
-                colour, weight = "#FFFFFF" if dark else "#222222", "bold" if i == 0 else "normal"
-                place = {"ha": "center", "va": "center"}
-                axes.text(j, top + i + 0.5, text, **place, fontsize=6, color=colour, fontweight=weight)
-            places += [top + i + 0.5 for i in range(len(block))]
-            axes.plot((-0.5, len(order) - 0.5), (top + 1.0, top + 1.0), color="#FFFFFF", linewidth=1.6)
-        axes.set_xlim(-0.5, len(order) - 0.5)
-        axes.set_ylim(places[-1] + 0.5, -0.5)
-        names = [text for name, members in families.items() for text in (name, *(cell.id for cell in members))]
-        axes.set_yticks(places, names, fontsize=7)
-        for text, name in zip(axes.get_yticklabels(), names, strict=True):
-            text.set_fontweight("bold" if name in families else "normal")
+        top, places = 0.0, []
+        for names, values in blocks:
+            shown = np.log10(np.clip(values, 1.0, limit))
+            corners = (-0.5, len(order) - 0.5, top + len(names), top)
+            image = axes.imshow(shown, colours, vmin=0.0, vmax=np.log10(limit), aspect="auto", extent=corners)
+            for (i, k), value in np.ndenumerate(values):
+                dark = not np.isnan(value) and shown[i, k] > 0.55 * np.log10(limit)
+                axes.text(
+                    k,
+                    top + i + 0.5,
+                    "–" if np.isnan(value) else f"{value:.1f}" if value < 9.95 else f"{value:.0f}",
+                    ha="center",
+                    va="center",
+                    fontsize=6,
+                    fontweight="normal" if i else "bold",
+                    color="#FFFFFF" if dark else "#222222",
+                    in_layout=False,  # which would take most of the time
+                )
+            axes.axhline(top + 1.0, color="#FFFFFF", linewidth=1.6)
+            places += [top + i + 0.5 for i in range(len(names))]
+            top += len(names) + FAMILY_GAP
+        axes.set_ylim(top - FAMILY_GAP, 0.0)
+        axes.set_yticks(places, [name for names, _ in blocks for name in names], fontsize=7)
+        for label, first in zip(
+            axes.get_yticklabels(), [not i for names, _ in blocks for i in range(len(names))], strict=True
+        ):
+            label.set_fontweight("bold" if first else "normal")
         axes.set_xticks(range(len(order)), marked_names(told), rotation=90, fontsize=8)
         axes.tick_params(length=0, labeltop=True, labelbottom=rows > TALL)
         axes.spines[:].set_visible(False)
@@ -86,6 +85,17 @@ def draw_heat_map(league: League, order: Sequence[str]) -> Any:
         bar.set_ticks(np.log10(ticks), labels=[str(value) for value in ticks])
         bar.set_label("regret / that of the best uninformed learner")
     return figure
+
+
+def _heat_blocks(league: League, order: Sequence[str]) -> list[tuple[list[str], Floats]]:
+    """Return the names and ratios of the rows of each block of a heat map; the first row of a block is a mean."""
+    learners = [league.plan.labels.index(name) for name in order]
+    means, table, ids = mean_ratios(league), ratios(league), [cell.id for cell in league.cells]
+    blocks = [(["all families"], means.overall[None, learners])]
+    for k, (name, members) in enumerate(by_family(league.cells).items()):
+        values = np.column_stack([means.families[:, k], table[:, [ids.index(cell.id) for cell in members]]])
+        blocks.append(([name, *(cell.id for cell in members)], values[learners].T))
+    return blocks if len(blocks) > 2 else blocks[1:]
 
 
 def draw_curves(cell: Cell, result: Simulation, order: Sequence[str]) -> Any:

@@ -3,7 +3,7 @@
 import base64
 import platform
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 from belated.league import store
 from belated.league.plan import League, can_play, competitors
 from belated.league.standings import Standing, rank, ratios
-from belated.league.suite import SUITES, Cell
+from belated.league.suite import SUITES, Cell, about, by_family, suite, within
 from belated.learners import PythonLearner
 from belated.report import figures, tables
 from belated.simulation.simulation import simulate
@@ -21,6 +21,8 @@ TRACED = "balanced"
 TRACED_CELL = "stochastic-k10/pareto"
 CURVES = 7
 """Learners in each figure of curves, at most."""
+FEW = 12
+"""Cells of a league whose curves are shown at once; those of more are folded away."""
 RANKING_HEADER = ("learner", "rank", "rank, 95 %", "mean ratio", "ratio, 95 %", "worst ratio", "worst cell", "cells")
 
 
@@ -63,9 +65,10 @@ def _context(league: League, rows: Sequence[Standing], drawn: Figures, folder: P
         "note": tables.league_note(league),
         "heat_map": drawn.image(heat_map, "heatmap", "The ratio of every learner in every cell, as a heat map"),
         "traced": TRACED if TRACED in league.plan.labels else None,
-        "curves": [_curve(league, cell, drawn) for cell in league.cells],
+        "means": {"header": tables.family_header(rows), "rows": _marked(tables.family_rows(rows))},
+        "families": [_family(league, rows, *each, drawn) for each in by_family(league.cells).items()],
+        "folded": len(league.cells) > FEW,
         "run": _one_run(league, drawn),
-        "numbers": {"header": tables.league_header(league, order), "rows": _number_rows(league, order)},
         "own_parts": own_parts(league),
         "command": command(league, folder),
         "versions": _versions(),
@@ -74,12 +77,17 @@ def _context(league: League, rows: Sequence[Standing], drawn: Figures, folder: P
 
 def _summary(league: League) -> str:
     plan = league.plan
-    rounds = " and ".join(f"{count:,}" for count in sorted({cell.rounds for cell in league.cells}))
+    least, most = min(cell.rounds for cell in league.cells), max(cell.rounds for cell in league.cells)
+    rounds = f"{least:,}" if least == most else f"{least:,} to {most:,}"
     return (
-        f"{_counted(len(plan.learners), 'learner')}, {_counted(len(league.cells), 'cell')},"
-        f" {_counted(plan.replications, 'replication')} of {rounds} rounds, seed {plan.seed};"
-        f" belated {version('belated')}."
+        f"{_counted(len(plan.learners), 'learner')}, {_counted(len(league.cells), 'cell')} in"
+        f" {_families(len(by_family(league.cells)))}, {_counted(plan.replications, 'replication')} of {rounds} rounds,"
+        f" seed {plan.seed}; belated {version('belated')}."
     )
+
+
+def _families(count: int) -> str:
+    return "1 family" if count == 1 else f"{count} families"
 
 
 def _counted(count: int, what: str) -> str:
@@ -91,12 +99,40 @@ def _ranking_rows(league: League, rows: Sequence[Standing]) -> list[list[str]]:
     return [[row[2], row[0], row[1], *row[3:]] for row in tables.standings_rows(rows, league.plan.replications)]
 
 
-def _number_rows(league: League, order: Sequence[str]) -> list[list[str | dict[str, Any]]]:
-    """Return the rows of the table of regret; a star in the text of a cell becomes its mark as the best."""
+def _marked(rows: Iterable[Sequence[str]]) -> list[list[str | dict[str, Any]]]:
+    """Return the rows of a table; a star in the text of a cell becomes its mark as the best."""
     return [
         [name, *({"text": text.removesuffix("*"), "best": text.endswith("*")} for text in cells)]
-        for name, *cells in tables.league_rows(league, order)
+        for name, *cells in rows
     ]
+
+
+def _family(
+    league: League, rows: Sequence[Standing], name: str, cells: Sequence[Cell], drawn: Figures
+) -> dict[str, Any]:
+    """Return what the report has of a family: learners by their rank in it, and their regret in each of its cells.
+
+    The last rows are what regret compares with.
+    """
+    known = league.plan.replications > 1
+    ranked = sorted(rows, key=lambda row: row.within(name).rank)
+    order = [row.learner for row in ranked]
+    headings, *columns = zip(*tables.league_rows(league, cells, order), strict=True)
+    learners, scales = columns[: len(order)], columns[len(order) :]
+    names = tables.league_header(league, order)[1:]
+    table = []
+    for label, row, regrets in zip(names, ranked, learners, strict=False):
+        here = row.within(name)
+        numbers = [f"{here.rank}", f"{here.geometric:.2f}", f"{here.low:.2f}–{here.high:.2f}" if known else "–"]
+        table.append([label, *(numbers if here.cells else ["–", "–", "–"]), *regrets])
+    table += [[label, "", "", "", *values] for label, values in zip(names[len(order) :], scales, strict=True)]
+    return {
+        "name": name,
+        "about": about(name),
+        "header": ["learner", "rank", "mean ratio", "ratio, 95 %", *headings],
+        "rows": _marked(table),
+        "curves": [_curve(league, cell, drawn) for cell in cells],
+    }
 
 
 def shown(league: League, cell: Cell) -> list[str]:
@@ -151,9 +187,13 @@ def _versions() -> list[list[str]]:
 
 
 def own_parts(league: League) -> list[str]:
-    """Return the cells and learners of a league that are not in the package; the command line cannot name them."""
-    cells = [cell.id for cell in league.plan.cells if cell.id not in SUITES["full"]]
-    return cells + [each.label for each in league.plan.learners if isinstance(each, PythonLearner)]
+    """Return what the command line cannot name: cells and learners that are not in the package, cells of which some
+    have other rounds.
+    """
+    cells = league.plan.cells
+    one_length = len({cell.rounds for cell in cells}) == 1
+    found = [each.id for each in cells if each.id not in suite or (each != suite[each.id] and not one_length)]
+    return found + [each.label for each in league.plan.learners if isinstance(each, PythonLearner)]
 
 
 def command(league: League, folder: Path) -> str | None:
@@ -164,8 +204,10 @@ def command(league: League, folder: Path) -> str | None:
     words = ["belated", "league"]
     ids = [cell.id for cell in plan.cells]
     named = [name for name, cells in SUITES.items() if list(cells) == ids]
-    words += ["--suite", named[0]] if named else ["--cells", *ids]
-    usual = SUITES[named[0]] if named else SUITES["full"]
+    families = list(by_family(plan.cells))
+    whole = [cell.id for cell in within(suite.values(), families)] == ids
+    words += ["--suite", named[0]] if named else ["--family", *families] if whole else ["--cells", *ids]
+    usual = SUITES[named[0]] if named else suite
     rounds = {cell.rounds for cell in plan.cells if cell.rounds != usual[cell.id].rounds}
     words += ["--rounds", str(rounds.pop())] if rounds else []
     everybody = [tuned.label for tuned in competitors()]
