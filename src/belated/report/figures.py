@@ -1,5 +1,6 @@
 """Figures for papers, made to be saved: matplotlib, but nothing of pyplot. `belated.simulation.plot` has the style."""
 
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -48,7 +49,7 @@ def draw_heat_map(league: League, order: Sequence[str]) -> Any:
         from matplotlib import colormaps
 
         colours = colormaps["cividis_r"].with_extremes(bad="#FFFFFF")
-        figure = new_figure(3.4 + 0.33 * len(order), 2.2 + 0.185 * rows)
+        figure = new_figure(2.7 + 0.29 * len(order), 2.2 + 0.185 * rows)
         axes = figure.subplots()
         top, places = 0.0, []
         for names, values in blocks:
@@ -56,7 +57,7 @@ def draw_heat_map(league: League, order: Sequence[str]) -> Any:
             corners = (-0.5, len(order) - 0.5, top + len(names), top)
             image = axes.imshow(shown, colours, vmin=0.0, vmax=np.log10(limit), aspect="auto", extent=corners)
             for (i, k), value in np.ndenumerate(values):
-                dark = not np.isnan(value) and shown[i, k] > 0.55 * np.log10(limit)
+                dark = not np.isnan(value) and shown[i, k] > 0.48 * np.log10(limit)
                 axes.text(
                     k,
                     top + i + 0.5,
@@ -108,7 +109,8 @@ def draw_curves(cell: Cell, result: Simulation, order: Sequence[str]) -> Any:
         axes.set_ylim(top=max(axes.get_ylim()[1], 1.3 * cell.theory))
         axes.set_xlabel("round")
         axes.set_ylabel("regret")
-        axes.set_title(f"{cell.environment.title}\n{cell.delays.title}", pad=8, fontsize=8)
+        title = "\n".join(textwrap.fill(each.title, 70) for each in (cell.environment, cell.delays))
+        axes.set_title(title, pad=8, fontsize=8)
         handles, labels = axes.get_legend_handles_labels()
         columns = legend_columns(labels, figure.get_figwidth())
         figure.legend(handles, labels, loc="outside lower center", ncols=columns, fontsize=7, handlelength=2.6)
