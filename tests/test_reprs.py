@@ -129,10 +129,12 @@ def test_league(tmp_path: Path) -> None:
     assert repr(league) == "League(3 learners, 2 cells, 2 replications)"
     ranked = rank(league)
     rows = parsed(league).rows
-    assert rows[0] == ["learner", "mean ratio", "cells"]
+    assert rows[0] == ["learner", "mean ratio", "even", "slow-arms", "cells"]
     assert [row[0] for row in rows[1:]] == [each.learner for each in ranked]
-    assert [row[1:] for row in rows[1:]] == [[number(each.geometric), str(each.cells)] for each in ranked]
-    assert {row[0]: row[2] for row in rows[1:]} == {"uniform": "2", "ucb": "2", "exp3_delayed": "1"}
+    for row, each in zip(rows[1:], ranked, strict=True):
+        means = {here.family: number(here.geometric) for here in each.families}
+        assert row[1:] == [number(each.geometric), means["even"], means.get("slow-arms", "–"), str(each.cells)]
+    assert {row[0]: row[-1] for row in rows[1:]} == {"uniform": "2", "ucb": "2", "exp3_delayed": "1"}
     # where all cells of a learner failed, it is last and has no mean
     failed = League(plan, {name: league.results[name] for name in ["stochastic-k10/by-arm"]}, {"x": "an error"})
     assert repr(failed) == "League(3 learners, 1 cell, 2 replications, 1 cell failed)"

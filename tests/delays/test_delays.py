@@ -16,6 +16,7 @@ from belated.delays import (
     Dropout,
     Empirical,
     Geometric,
+    Never,
     NoDelay,
     Outlier,
     Pareto,
@@ -68,6 +69,48 @@ def test_pareto() -> None:
 def test_what_is_beyond_counting_never_comes() -> None:
     assert whole(np.array([1.9, 1e18, 1e300, np.inf])).tolist() == [1, 10**18, NEVER, NEVER]
     assert sample(Pareto(shape=0.001)).max() == NEVER
+
+
+def test_never() -> None:
+    assert (sample(Never()) == NEVER).all()
+    law = Delays.find("never")
+    assert isinstance(law, Never)
+    assert (repr(law), law.title, law.tail_index, law.longest) == ("Never()", "never", 0.0, None)
+    assert sample(Delays.find("dropout:share=0,others=never")).min() == NEVER
+    with pytest.raises(ValueError, match="never"):
+        Delays.find("never:share=0.1")
+
+
+def test_only_one_kind_of_outcome_is_reported() -> None:
+    """`byloss` with `never`: the other kind follows its own law, mean 20 within five standard errors, 0.33."""
+    for words, heard in (
+        ("byloss:good=(geometric:mean=20),bad=never", 0),
+        ("byloss:good=never,bad=(geometric:mean=20)", 1),
+    ):
+        law = Delays.find(words)
+        delays = law.fill(np.random.default_rng(7), ROUNDS)
+        assert delays.shape == (N, 2)
+        assert (delays[:, 1 - heard] == NEVER).all()
+        assert abs(delays[:, heard].mean() - 20.0) < 0.33
+        assert law.tail_index == 0.0
+    assert law.title == "good news: never; bad news: geometric delays, mean 20"
+
+
+def test_what_is_never_reported_stays_outstanding() -> None:
+    """In 300 rounds of uniform play, outcomes of the one kind arrive after 3 rounds, those of the other do not."""
+    losses = np.random.default_rng(1).integers(0, 2, (300, 2)).astype(np.float64)
+    for words, heard in (("byloss:good=3,bad=never", 0.0), ("byloss:good=never,bad=3", 1.0)):
+        result = simulate(
+            "uniform", environments.Recorded(losses), words, rounds=300, replications=1, keep_trace=True, seed=3
+        )
+        trace = result.traces[0][0]
+        came = losses[np.arange(300), trace.arms] == heard
+        assert trace.outstanding[-1] == np.count_nonzero(~came[:299]) + np.count_nonzero(came[296:299])
+
+
+def test_titles_of_many_laws() -> None:
+    assert ByArm([0, 5, Never()]).title == "by arm: no delay; delay 5; never"
+    assert ByArm([*[0] * 9, 5]).title == "by arm: 9 × no delay; delay 5"
 
 
 def test_outlier() -> None:

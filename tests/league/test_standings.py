@@ -1,7 +1,11 @@
-"""The ranking, on leagues whose answer is known in closed form: intervals, pairing, the reference, ties of ranks."""
+"""The ranking, on leagues whose answer is known in closed form: intervals, pairing, the reference, ties of ranks, the
+weight of families.
+"""
 
+import json
 import math
 from collections.abc import Sequence
+from dataclasses import asdict
 from statistics import NormalDist
 from typing import Any
 
@@ -12,7 +16,7 @@ from belated.delays import Constant
 from belated.environments import Floats, Stochastic
 from belated.league import League, LeaguePlan, competitors, standings
 from belated.league.standings import Standing
-from belated.league.suite import Cell
+from belated.league.suite import OWN, Cell
 from belated.learners import TunedLearner
 from belated.simulation import Simulation
 
@@ -20,14 +24,17 @@ LEARNERS = ("ucb", "tsallis", "exp3", "bold")
 """Four learners that are told nothing."""
 
 
-def league_of(finals: Any, names: Sequence[str] = LEARNERS) -> League:
+def league_of(finals: Any, names: Sequence[str] = LEARNERS, families: Sequence[str] = ()) -> League:
     """Return a league with these final regrets: (learners, cells, replications), nan where a learner does not play.
 
-    K = 10, T = 100: the floor f is 3.2.
+    K = 10, T = 100: the floor f is 3.2. Cells are of one family, or of these.
     """
     table = np.array(finals, dtype=np.float64)
     tuned = competitors(names[: len(table)])
-    cells = tuple(Cell(f"cell-{k}", Stochastic(10, 0.1), Constant(0), 100) for k in range(table.shape[1]))
+    cells = tuple(
+        Cell(f"cell-{k}", Stochastic(10, 0.1), Constant(0), 100, family)
+        for k, family in enumerate(families or [OWN] * table.shape[1])
+    )
     results = {cell.id: _result(cell, tuned, table[:, k]) for k, cell in enumerate(cells)}
     return League(LeaguePlan(cells, tuned, table.shape[2]), results)
 
@@ -50,8 +57,13 @@ def _result(cell: Cell, tuned: Sequence[TunedLearner], regrets: Floats) -> Simul
     )
 
 
-def ranked(finals: Any, names: Sequence[str] = LEARNERS) -> dict[str, Standing]:
-    return {row.learner: row for row in standings.rank(league_of(finals, names))}
+def ranked(finals: Any, names: Sequence[str] = LEARNERS, families: Sequence[str] = ()) -> dict[str, Standing]:
+    return {row.learner: row for row in standings.rank(league_of(finals, names, families))}
+
+
+def always(finals: Any) -> Floats:
+    """Return final regrets, (learners, cells), the same in three replications."""
+    return np.repeat(np.array(finals, dtype=np.float64)[:, :, None], 3, axis=2)
 
 
 def normal_scores(count: int) -> Floats:
@@ -177,3 +189,98 @@ def test_intervals_cover_the_truth_as_often_as_they_say(monkeypatch: pytest.Monk
         row = ranked(regrets)["tsallis"]
         covered += row.low <= truth <= row.high
     assert abs(covered / 400 - 0.93) <= 0.039
+
+
+def test_every_family_has_the_same_weight() -> None:
+    """tsallis: ratios 2, 8 in one family, mean 4; 9 in the other. Overall sqrt(4 * 9) = 6, not (2 * 8 * 9)^(1/3)."""
+    rows = ranked(always([[10, 10, 10], [20, 80, 90]]), families=["resonant", "resonant", "even"])
+    row = rows["tsallis"]
+    assert row.geometric == pytest.approx(6.0)
+    assert [(each.family, each.cells) for each in row.families] == [("even", 1), ("resonant", 2)]
+    assert [each.geometric for each in row.families] == pytest.approx([9.0, 4.0])
+    for each in (row, *row.families):
+        assert (each.low, each.high) == pytest.approx((each.geometric, each.geometric))
+        assert (each.rank, each.best_rank, each.worst_rank) == (2, 2, 2)
+    assert (row.worst, row.worst_cell, row.cells) == (pytest.approx(9.0), "cell-2", 3)
+
+
+def test_copies_of_a_cell_change_nothing() -> None:
+    """Nine more cells like the first, of its family: ucb, good there and bad elsewhere, gains nothing."""
+    table = np.array([[10.0, 80.0], [40.0, 10.0], [20.0, 30.0]])
+    few = ranked(always(table), families=["even", "resonant"])
+    many = ranked(always(table[:, [0] * 10 + [1]]), families=["even"] * 10 + ["resonant"])
+    assert {name: row.rank for name, row in few.items()} == {"tsallis": 1, "exp3": 2, "ucb": 3}
+    for name, row in many.items():
+        assert row.rank == few[name].rank
+        assert row.geometric == pytest.approx(few[name].geometric)
+        assert row.low == pytest.approx(few[name].low)
+        assert [each.geometric for each in row.families] == pytest.approx(
+            [each.geometric for each in few[name].families]
+        )
+        assert [each.rank for each in row.families] == [each.rank for each in few[name].families]
+    together = ranked(always(table[:, [0] * 10 + [1]]))  # one family: the copies count
+    assert together["ucb"].rank == 1
+
+
+def test_who_plays_in_some_families_is_measured_by_these() -> None:
+    """exp3 plays in one of two families, and in one of its two cells; bold nowhere."""
+    missing = math.nan
+    table = [[10, 10, 10], [40, 40, 90], [missing, 160, missing], [missing, missing, missing]]
+    rows = ranked(always(table), families=["even", "even", "spread"])
+    assert rows["tsallis"].geometric == pytest.approx(6.0)
+    assert rows["exp3"].geometric == pytest.approx(16.0)
+    assert [(each.family, each.cells) for each in rows["exp3"].families] == [("even", 1)]
+    assert rows["exp3"].within("spread") is None
+    (here,) = rows["exp3"].families
+    assert (here, here.rank) == (rows["exp3"].within("even"), 3)
+    assert [each.rank for each in rows["tsallis"].families] == [2, 2]
+    assert rows["bold"].families == ()
+    assert (rows["bold"].rank, rows["bold"].cells) == (4, 0)
+
+
+def test_ranks_within_a_family_are_those_of_its_cells_alone() -> None:
+    """The family's means, ranks and intervals are those of a league of its cells; ties share the better rank."""
+    rng = np.random.default_rng(3)
+    finals = 50.0 * rng.lognormal(0.0, 0.8, (4, 5, 20))
+    finals[3] = finals[2]
+    families = ["even", "spread", "even", "spread", "even"]
+    rows = ranked(finals, families=families)
+    inside = ranked(finals[:, ::2])  # its cells are drawn with other random numbers
+    for name, row in rows.items():
+        here, alone = row.within("even"), inside[name]
+        assert here is not None
+        assert (here.geometric, here.rank, here.cells) == (pytest.approx(alone.geometric), alone.rank, 3)
+        assert (here.low, here.high) == pytest.approx((alone.low, alone.high), rel=0.08)
+    assert rows["exp3"].families == rows["bold"].families
+
+
+def test_the_interval_of_a_rank_in_a_family_is_that_of_95_percent() -> None:
+    """The better learner is behind in 6.7 % of the draws of one family, and in 0.3 % of those of the other."""
+    z = normal_scores(400)
+    table = [[[100.0] * 400] * 2, [100.0 + 1.5 + 20.0 * z, 100.0 + 2.8 + 20.0 * z]]
+    rows = ranked(table, families=["even", "spread"])
+    found = {
+        name: [(each.rank, each.best_rank, each.worst_rank) for each in row.families] for name, row in rows.items()
+    }
+    assert found == {"ucb": [(1, 1, 2), (1, 1, 1)], "tsallis": [(2, 1, 2), (2, 2, 2)]}
+
+
+def test_intervals_follow_the_weight_of_families() -> None:
+    """Errors of 2 % in the one cell of a family, 1 % in each of the four of another.
+
+    The mean of the four has an error of 1 / sqrt(4) = 0.5 %; the overall mean sqrt(2^2 + 0.5^2) / 2 = 1.031 %. If all
+    cells had the same weight it would be sqrt(2^2 + 4) / 5 = 0.566 %. The margin is as in the tests above.
+    """
+    z = normal_scores(400)
+    table = [[[50.0] * 400] * 5, [100.0 * (1.0 + 0.4 * z), *[100.0 * (1.0 + 0.2 * z)] * 4]]
+    row = ranked(table, families=["even", *["spread"] * 4])["tsallis"]
+    for found, error in ((row, 0.01031), (row.families[0], 0.02), (row.families[1], 0.005)):
+        assert math.log(found.low / found.geometric) == pytest.approx(-1.96 * error, abs=0.34 * error)
+        assert math.log(found.high / found.geometric) == pytest.approx(1.96 * error, abs=0.34 * error)
+
+
+def test_standings_are_json_without_holes() -> None:
+    table = always([[10, 10], [20, math.nan]])
+    rows = standings.rank(league_of(table, families=["even", "mine"]))
+    assert "NaN" not in json.dumps([asdict(row) for row in rows])
+    assert [each.family for each in rows[0].families] == ["even", "mine"]

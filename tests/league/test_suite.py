@@ -1,7 +1,9 @@
 """The suite of cells and their scale."""
 
 import itertools
+import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,26 +13,116 @@ from belated.delays import NEVER
 from belated.league import suite
 
 
+OLD = json.loads((Path(__file__).parents[1] / "data" / "suite-v1.json").read_text())
+"""The first cells of the suite: id, environment, delays, rounds."""
+
+
 def test_ids_are_stable() -> None:
     """Results are cited by them: an id may be added, none may change its meaning."""
-    assert len(suite.suite) == 41
-    for name, environment, delays in [
-        ("stochastic-k10/pareto", "Stochastic(arms=10, gap=0.1)", "Pareto(shape=1, scale=10)"),
-        ("resonant-k2/1000", "Resonant(arms=2, gap=1.0, delay=1000, shape='sine')", "Constant(delay=1000)"),
-        ("blocks-k2/100", "Blocks(arms=2, gap=0.0, length=101)", "Constant(delay=100)"),
+    assert len(OLD) == 41
+    found = [[cell.id, repr(cell.environment), repr(cell.delays), cell.rounds] for cell in suite.paper.values()]
+    assert found == OLD
+    assert [suite.suite[name] for name, *_ in OLD] == list(suite.paper.values())
+
+
+def test_the_suites() -> None:
+    assert len(suite.practice) == 55
+    assert list(suite.suite) == [*suite.paper, *suite.practice]  # no id twice
+    assert len(suite.suite) == len(suite.paper) + len(suite.practice)
+    assert len(suite._PRACTICE) == len(suite.practice)
+    for cells in suite.SUITES.values():
+        assert all(name == cell.id for name, cell in cells.items())
+
+
+def test_every_cell_belongs_to_a_family() -> None:
+    assert {cell.family for cell in suite.suite.values()} == set(suite.FAMILIES)
+    assert {cell.family for cell in suite.quick.values()} == {"even", "constrained", "resonant"}
+    assert suite.suite["stochastic-k10/by-arm"].family == "slow-arms"
+    assert suite.suite["stochastic-k10/by-loss"].family == "deadline"
+    own = suite.Cell("mine", "stochastic:arms=3", "none", 50)
+    assert own.family == suite.OWN == "own"
+    assert own.family not in suite.FAMILIES
+    assert suite.about("even") == suite.FAMILIES["even"]
+    assert suite.about("own") == "cells that are not of the suite"
+
+
+def test_cells_by_family() -> None:
+    """Families in their order, cells in theirs; families of one's own come last."""
+    own = [suite.Cell(name, "stochastic:arms=3", "none", 50, family) for name, family in (("a", "z"), ("b", "own"))]
+    grouped = suite.by_family([own[0], *suite.suite.values(), own[1]])
+    assert list(grouped) == [*suite.FAMILIES, "z", "own"]
+    assert sum(map(len, grouped.values())) == len(suite.suite) + 2
+    assert all(cell.family == name for name, cells in grouped.items() for cell in cells)
+    order = list(suite.suite)
+    assert all(
+        [cell.id for cell in grouped[name]] == sorted((c.id for c in grouped[name]), key=order.index)
+        for name in suite.FAMILIES
+    )
+
+
+def test_cells_within_families() -> None:
+    found = suite.within(suite.suite.values(), ["rhythm", "revenue"])
+    assert [cell.id.partition("-")[0] for cell in found] == ["revenue"] * 3 + ["rhythm"] * 3
+    with pytest.raises(ValueError, match="unknown family 'rythm'.*Did you mean 'rhythm'"):
+        suite.within(suite.suite.values(), ["revenue", "rythm"])
+    with pytest.raises(ValueError, match="none of the cells is of the family rhythm or trials"):
+        suite.within(suite.quick.values(), ["rhythm", "trials"])
+
+
+@pytest.mark.parametrize("cell", suite.suite.values(), ids=lambda cell: cell.id)
+def test_every_cell_can_be_filled(cell: suite.Cell) -> None:
+    rounds = np.arange(1, 301)
+    arms = cell.environment.n_arms
+    expected, losses = cell.environment.fill(np.random.default_rng(0), rounds)
+    assert expected.shape in ((300, arms), (1, arms))
+    assert losses is None or losses.shape == (300, arms)
+    for values in (expected, losses if losses is not None else expected):
+        assert ((values >= 0.0) & (values <= 1.0)).all()
+    delays = cell.delays.fill(np.random.default_rng(0), rounds)
+    assert len(delays) == 300
+    assert (delays >= 0).all()
+    if cell.delays.by == "arm":
+        assert delays.shape[1] in (2, arms)
+
+
+@pytest.mark.parametrize("cell", suite.practice.values(), ids=lambda cell: cell.id)
+def test_cells_of_practice_have_their_best_arm_last(cell: suite.Cell) -> None:
+    """Who knows nothing and takes the first of equals must not look as if it knew."""
+    expected, _ = cell.environment.fill(np.random.default_rng(0), np.arange(1, cell.rounds + 1))
+    means = expected.mean(axis=0)
+    assert means.argmin() == means.size - 1
+    assert (means[:-1] > means[-1] + 1e-3).all()
+
+
+def test_names_of_slow_arms_say_which_arm_is_slow() -> None:
+    """1,000 delays: means of 10 against 1,000 and more."""
+    for name, cell in suite.practice.items():
+        if name.startswith(("slow-best", "fast-best")):
+            others, best = cell.delays.fill(np.random.default_rng(0), np.arange(1000)).mean(axis=0)[-2:]
+            assert (best > 50 * others) == name.startswith("slow"), name
+            assert (others > 50 * best) == name.startswith("fast"), name
+
+
+@pytest.mark.parametrize(
+    ("name", "environment", "delays", "rounds"),
+    [
+        ("conversions-k4/pareto", [0.98, 0.979, 0.978, 0.975], "Pareto(shape=1, scale=100)", 200_000),
+        ("rare-losses-k4/geometric-1000", [0.05, 0.04, 0.03, 0.02], "Geometric(mean=1000)", 200_000),
+        ("deadline-k2/5000", [0.9, 0.88], "ByLoss(good=Geometric(mean=300), bad=Constant(delay=5000))", 100_000),
         (
-            "stochastic-k10/burst",
-            "Stochastic(arms=10, gap=0.1)",
-            "Burst(count=316, delay=100000, others=Constant(delay=0))",
+            "losses-only-k4/geometric-1000",
+            [0.1] * 3 + [0.05],
+            "ByLoss(good=Never(), bad=Geometric(mean=1000))",
+            100_000,
         ),
-        (
-            "constrained-k10/outlier",
-            "Constrained(arms=10, gap=0.1, growth=1.6, first=30)",
-            "Outlier(others=Constant(delay=0))",
-        ),
-    ]:
-        cell = suite.suite[name]
-        assert (cell.id, repr(cell.environment), repr(cell.delays), cell.rounds) == (name, environment, delays, 100_000)
+        ("revenue-k3/pareto", [0.984, 0.98, 0.975], "Pareto(shape=1, scale=100)", 200_000),
+        ("trial-rare-k2/200-of-2000", [0.92, 0.85], "Constant(delay=200)", 2000),
+    ],
+)
+def test_cells_of_practice_are_what_they_say(name: str, environment: list[float], delays: str, rounds: int) -> None:
+    cell = suite.practice[name]
+    assert cell.environment.steady_means == pytest.approx(environment)
+    assert (repr(cell.delays), cell.rounds) == (delays, rounds)
 
 
 def test_quick_cells_are_cells_of_the_suite() -> None:

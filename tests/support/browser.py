@@ -71,7 +71,7 @@ TEXTS = """() => {
         throw new Error("no ground");
     };
     const written = node => [...node.childNodes].some(child => child.nodeType === 3 && child.data.trim());
-    const kinds = {soft: ".soft", link: "main a, header a", header: "thead th", code: "code, pre", text: "p, td"};
+    const kinds = {soft: ".soft", link: "main a, header a", header: "thead span", code: "code, pre", text: "p, td"};
     return [...document.body.querySelectorAll("*")].filter(written).map(node => {
         const style = getComputedStyle(node);
         const [low, high] = [light(style.color), light(ground(node))].sort((a, b) => a - b);

@@ -100,8 +100,9 @@ def _shown(played: League, rows: Sequence[Standing]) -> list[Any]:
     parts.append(tables.standings_table(rows, plan.replications))
     if note := tables.league_note(played):
         parts.append(note)
-    if len(rows[0].families) > 1:
-        parts += ["mean ratio in each family, the best with a star", tables.family_table(rows)]
+    families = list(suites.by_family(played.cells))
+    if len(families) > 1:
+        parts += ["mean ratio in each family, the best with a star", tables.family_table(families, rows)]
     order = [row.learner for row in rows]
     if len(order) <= tables.MANY:
         parts.append(tables.league_table(played, order))

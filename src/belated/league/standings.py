@@ -34,7 +34,7 @@ FLOOR = 0.1
 
 @dataclass(frozen=True)
 class FamilyStanding:
-    """One learner in one family of cells. In a family in which it does not play it is last and has no mean, nan."""
+    """One learner in one family of cells."""
 
     family: str
     geometric: float
@@ -70,11 +70,11 @@ class Standing:
     cells: int
     """In how many cells it plays."""
     families: tuple[FamilyStanding, ...]
-    """Its standing in every family of the league."""
+    """Its standing in each family in which it plays."""
 
-    def within(self, family: str) -> FamilyStanding:
-        """Return its standing in a family."""
-        return next(each for each in self.families if each.family == family)
+    def within(self, family: str) -> FamilyStanding | None:
+        """Return its standing in a family; None where it does not play there."""
+        return next((each for each in self.families if each.family == family), None)
 
 
 class MeanRatios(NamedTuple):
@@ -182,6 +182,7 @@ def rank(league: League, seed: int = 0) -> list[Standing]:
         overall[b], families[b] = _means(_ratios(drawn, least, best), members)
     spread, within = _spread(means.overall, overall), _spread(means.families, families)
     played = ~np.isnan(table)
+    counts = (played @ members).astype(int)
     names = list(by_family(league.cells))
     rows = []
     for k, tuned in enumerate(league.plan.learners):
@@ -208,9 +209,10 @@ def rank(league: League, seed: int = 0) -> list[Standing]:
                         rank=int(within.rank[k, f]),
                         best_rank=int(within.best_rank[k, f]),
                         worst_rank=int(within.worst_rank[k, f]),
-                        cells=int((played[k] @ members)[f]),
+                        cells=int(counts[k, f]),
                     )
                     for f, name in enumerate(names)
+                    if counts[k, f]
                 ),
             )
         )

@@ -58,6 +58,7 @@ class Figures:
 def _context(league: League, rows: Sequence[Standing], drawn: Figures, folder: Path) -> dict[str, Any]:
     """Return what the template of the report shows."""
     order = [row.learner for row in rows]
+    families = by_family(league.cells)
     heat_map = figures.draw_heat_map(league, order)
     return {
         "summary": _summary(league),
@@ -65,8 +66,8 @@ def _context(league: League, rows: Sequence[Standing], drawn: Figures, folder: P
         "note": tables.league_note(league),
         "heat_map": drawn.image(heat_map, "heatmap", "The ratio of every learner in every cell, as a heat map"),
         "traced": TRACED if TRACED in league.plan.labels else None,
-        "means": {"header": tables.family_header(rows), "rows": _marked(tables.family_rows(rows))},
-        "families": [_family(league, rows, *each, drawn) for each in by_family(league.cells).items()],
+        "means": {"header": ["learner", *families], "rows": _marked(tables.family_rows(list(families), rows))},
+        "families": [_family(league, rows, *each, drawn) for each in families.items()],
         "folded": len(league.cells) > FEW,
         "run": _one_run(league, drawn),
         "own_parts": own_parts(league),
@@ -115,16 +116,17 @@ def _family(
     The last rows are what regret compares with.
     """
     known = league.plan.replications > 1
-    ranked = sorted(rows, key=lambda row: row.within(name).rank)
+    ranked = sorted(rows, key=lambda row: here.rank if (here := row.within(name)) else len(rows) + 1)
     order = [row.learner for row in ranked]
     headings, *columns = zip(*tables.league_rows(league, cells, order), strict=True)
     learners, scales = columns[: len(order)], columns[len(order) :]
     names = tables.league_header(league, order)[1:]
     table = []
     for label, row, regrets in zip(names, ranked, learners, strict=False):
-        here = row.within(name)
-        numbers = [f"{here.rank}", f"{here.geometric:.2f}", f"{here.low:.2f}–{here.high:.2f}" if known else "–"]
-        table.append([label, *(numbers if here.cells else ["–", "–", "–"]), *regrets])
+        numbers = ["–", "–", "–"]
+        if here := row.within(name):
+            numbers = [f"{here.rank}", f"{here.geometric:.2f}", f"{here.low:.2f}–{here.high:.2f}" if known else "–"]
+        table.append([label, *numbers, *regrets])
     table += [[label, "", "", "", *values] for label, values in zip(names[len(order) :], scales, strict=True)]
     return {
         "name": name,

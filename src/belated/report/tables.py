@@ -167,30 +167,25 @@ def standings_table(rows: Sequence[Standing], replications: int) -> Table:
     return Table(columns, standings_rows(rows, replications))
 
 
-def family_rows(rows: Sequence[Standing]) -> list[list[str]]:
+def family_rows(families: Sequence[str], rows: Sequence[Standing]) -> list[list[str]]:
     """Return the mean ratio of each learner in each family, a dash where it does not play; a star marks the best."""
-    return [
-        [
-            row.learner + (INFORMED if row.informed else ""),
-            *(
-                f"{each.geometric:.2f}{'*' if each.rank == 1 and len(rows) > 1 else ''}" if each.cells else "–"
-                for each in row.families
-            ),
-        ]
-        for row in rows
-    ]
+    found = []
+    for row in rows:
+        means = []
+        for name in families:
+            here = row.within(name)
+            best = here is not None and here.rank == 1 and len(rows) > 1
+            means.append("–" if here is None else f"{here.geometric:.2f}{'*' if best else ''}")
+        found.append([row.learner + (INFORMED if row.informed else ""), *means])
+    return found
 
 
-def family_header(rows: Sequence[Standing]) -> list[str]:
-    return ["learner", *(each.family for each in rows[0].families)]
-
-
-def family_table(rows: Sequence[Standing]) -> Table:
+def family_table(families: Sequence[str], rows: Sequence[Standing]) -> Table:
     """Return the mean ratios by family for a terminal."""
-    learner, *families = family_header(rows)
-    columns = [Column(learner), *(Column(f"{name} ", right=True) for name in families)]
+    columns = [Column("learner"), *(Column(f"{name} ", right=True) for name in families)]
     aligned = [
-        [name, *(text if text.endswith("*") else f"{text} " for text in values)] for name, *values in family_rows(rows)
+        [learner, *(text if text.endswith("*") else f"{text} " for text in means)]
+        for learner, *means in family_rows(families, rows)
     ]
     return Table(columns, aligned, keys=1)
 
@@ -210,14 +205,14 @@ def league_rows(league: League, cells: Sequence[Cell], order: Sequence[str]) -> 
         result = league.results[cell.id]
         finals = {learner: result.final(learner) for learner in result.learners}
         least = min(float(final.mean) for final in finals.values())
-        cells = [
+        regrets = [
             finals[name].text + ("*" if float(finals[name].mean) == least else "") if name in finals else "–"
             for name in order
         ]
         level = float(result.uniform_regret[:, -1].mean())
         uniform = f"{level:,.0f}" if level >= 100.0 else f"{level:.1f}"
         shares = [share for name in finals if (share := uniform_share(cell, result, name)) is not None]
-        rows.append([cell.id, *cells, uniform, f"{min(shares):.0%}" if shares else "–", f"{cell.theory:,.0f}"])
+        rows.append([cell.id, *regrets, uniform, f"{min(shares):.0%}" if shares else "–", f"{cell.theory:,.0f}"])
     return rows
 
 
