@@ -1,4 +1,5 @@
 import csv
+import json
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from belated.cli.main import main
-from belated.league.suite import suite
+from belated.league.suite import FAMILIES, suite
 from belated.learners import catalogue
 
 
@@ -43,16 +44,31 @@ def test_cells_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["cells"]) == 0
     out = capsys.readouterr().out
     assert [cell for cell in suite if cell not in out] == []
+    assert [name for name, text in FAMILIES.items() if f"\n{name}: {text}\n" not in out] == []
     assert main(["cells", "resonant-*", "stochastic-k1000/none"]) == 0
     _, _, *lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines] == [
+    assert [line.split()[0] if line else "" for line in lines] == [
+        "even:",
+        "stochastic-k1000/none",
+        "",
+        "resonant:",
         "resonant-k2/100",
         "resonant-k2/1000",
         "resonant-k10/1000",
-        "stochastic-k1000/none",
     ]
-    assert lines[-1].split()[-2:] == ["1,000", "100,000"]
-    assert "stochastic, 1000 arms, gap 0.4; no delay" in lines[-1]
+    assert lines[1].split()[-2:] == ["1,000", "100,000"]
+    assert "stochastic, 1000 arms, gap 0.4; no delay" in lines[1]
+
+
+def test_cells_of_a_family_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cells", "--family", "rhythm", "revenue", "--json"]) == 0
+    found = {row["id"]: row["family"] for row in json.loads(capsys.readouterr().out)}
+    assert found == {name: cell.family for name, cell in suite.items() if cell.family in ("rhythm", "revenue")}
+    assert main(["cells", "stochastic-*", "--family", "deadline"]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[2:4]] == [
+        "deadline:",
+        "stochastic-k10/by-loss",
+    ]
 
 
 def test_compare_prints_draws_and_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -124,6 +140,10 @@ def test_the_same_seed_writes_the_same_files(tmp_path: Path) -> None:
         (["learners", "ucb", "--markdown"], ["--markdown prints the table of all learners"]),
         (["learners", "--json", "--markdown"], ["--markdown prints the table of all learners"]),
         (["cells", "stochastic-k11/*"], ["unknown cell 'stochastic-k11/*'"]),
+        (["cells", "--family", "rythm"], ["unknown family 'rythm': allowed is one of ", "Did you mean 'rhythm'?"]),
+        (["league", "--family", "conversion"], ["unknown family 'conversion'", "Did you mean 'conversions'?"]),
+        (["league", "--suite", "quick", "--family", "trials"], ["none of the cells is of the family trials"]),
+        (["sweep", "ucb:exploration=1,2", "--family", "even", "evn"], ["Did you mean 'even'?"]),
         (["sweep", "robust"], ["'robust' none has several"]),
         (["sweep", "robust:delay_constant=1"], ["one parameter with several values is needed", "none has several"]),
         (["sweep", "ewma:weight=0.1,0.2,exploration=0,0.1"], ["weight and exploration have several"]),

@@ -10,7 +10,7 @@ import pytest
 from belated.cli.main import main
 from belated.delays import Delays
 from belated.environments import Environment
-from belated.league.suite import suite
+from belated.league.suite import SUITES, suite
 from belated.learners import catalogue
 
 FOLDER = Path(sys.executable).parent
@@ -52,7 +52,9 @@ def candidates(line: str) -> list[str]:
         ("belated cells tiny", ["tiny-k10/100", "tiny-k10/none"]),
         ("belated bounds resonant-k10", ["resonant-k10/1000"]),
         ("belated bounds --delays pa", ["pareto"]),
-        ("belated league --suite ", ["full", "quick"]),
+        ("belated league --suite ", sorted(SUITES)),
+        ("belated league --family re", ["resonant", "revenue"]),
+        ("belated cells --family tri", ["trials"]),
         ("belated league --cells blocks-k2/ blocks-k10", ["blocks-k10/100"]),
         ("belated league --learners ucb tho", ["thompson"]),
         ("belated sweep robust:", ["delay_constant="]),

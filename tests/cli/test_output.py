@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from belated.cli import parser_league
 from belated.cli.main import main
 from belated.cli.output import Output, plain
+from belated.league import suite
 from belated.report.columns import shown_width
 from support.http_helpers import create, decide, serving, talk
 
@@ -26,6 +28,7 @@ COMMANDS = {
     "compare many": ["compare", *SMALL, "--learners", *MANY, "tsallis_rv", "queued"],
     "league": ["league", "--cells", "stochastic-k10/*", "--learners", *MANY, *SMALL],
     "league of all": ["league", "--cells", "stochastic-k2/*", *SMALL],
+    "league of families": ["league", "--learners", "ucb", "exp3_delayed", "robust:delay_constant=0.001", *SMALL],
     "league once": ["league", "--cells", "stochastic-k2/none", "--rounds", "60", "--replications", "1"],
     "sweep": ["sweep", "exp3_delayed:arms_constant=1.3591409,2,delay_constant=10.87312731", *SMALL],
     "bounds": ["bounds", "resonant-k2/1000", "--rounds", "500"],
@@ -84,6 +87,74 @@ def test_wide_tables_have_all_columns(name: str, tmp_path: Path, capsys: Capture
         assert f"{column}; --wide shows all columns" in narrow.replace("\n  ", " ") or f"{column}, " in narrow
 
 
+def test_a_league_shows_its_families(tmp_path: Path, capsys: Captured) -> None:
+    """Overall and in each family, the best with a star; a dash where a learner does not play; the same in JSON."""
+    words = ["league", "--family", "rhythm", "slow-arms", "even", "--learners", "uniform", "ucb", "exp3_delayed"]
+    cells = [
+        "--cells",
+        "rhythm-k4/none",
+        "stochastic-k10/by-arm",
+        "stochastic-k2/none",
+        "tiny-k10/none",
+        "blocks-k2/100",
+    ]
+    words += [*cells, "--rounds", "3000", "--replications", "3", "--out", str(tmp_path)]
+    assert main(words) == 0
+    out = capsys.readouterr().out
+    assert "4 cells, 3 learners, 3 replications" in out
+    header, _, *lines = out.partition("mean ratio in each family, the best with a star\n\n")[2].splitlines()
+    assert header.split() == ["learner", "even", "slow-arms", "rhythm"]
+    shown = {line.split()[0]: line.split()[1:] for line in lines[:3]}
+    assert main([*words, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [row["learner"] for row in found["standings"]] == [name.removesuffix("†") for name in shown]
+    for row in found["standings"]:
+        means = {each["family"]: each for each in row["families"]}
+        texts = shown[row["learner"] + ("†" if row["informed"] else "")]
+        for name, text in zip(["even", "slow-arms", "rhythm"], texts, strict=True):
+            assert text.removesuffix("*") == (f"{means[name]['geometric']:.2f}" if name in means else "–")
+            assert text.endswith("*") == (name in means and means[name]["rank"] == 1)
+        product = math.prod(each["geometric"] for each in means.values())
+        assert row["geometric"] == pytest.approx(product ** (1 / len(means)))
+    assert shown["exp3_delayed†"][1] == "–"
+    assert json.loads((tmp_path / "standings.json").read_text()) == found["standings"]
+    assert {row["cell"]: row["family"] for row in found["results"]} == {
+        "stochastic-k10/by-arm": "slow-arms",
+        "rhythm-k4/none": "rhythm",
+        "stochastic-k2/none": "even",
+        "tiny-k10/none": "even",
+    }
+    shares = {(row["cell"], row["learner"]): row["share_of_uniform"] for row in found["results"]}
+    assert shares["stochastic-k2/none", "uniform"] == pytest.approx(1.0, abs=0.1)  # 150 on average, 4 standard errors
+    assert 0.0 < shares["stochastic-k2/none", "ucb"] < 0.9
+    assert shares["rhythm-k4/none", "ucb"] is not None
+    assert "## slow-arms\n\nEach arm has delays of its own.\n\n| cell | " in (tmp_path / "regret.md").read_text()
+
+
+def test_uniform_play_without_regret_is_no_scale(tmp_path: Path, capsys: Captured) -> None:
+    words = ["league", "--cells", "resonant-k2/100", "--learners", "ucb", "uniform", "--out", str(tmp_path)]
+    assert main([*words, "--rounds", "800", "--replications", "2", "--json"]) == 0
+    assert [row["share_of_uniform"] for row in json.loads(capsys.readouterr().out)["results"]] == [None, None]
+    assert main([*words, "--rounds", "800", "--replications", "2"]) == 0
+    (row,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("resonant-k2/100")]
+    assert row.split()[-2] == "–"
+
+
+def test_a_league_of_one_family_has_no_table_of_families(tmp_path: Path, capsys: Captured) -> None:
+    words = ["league", "--cells", "stochastic-k2/*", "--learners", "ucb", "uniform", *SMALL, "--out", str(tmp_path)]
+    assert main(words) == 0
+    assert "in each family" not in capsys.readouterr().out
+
+
+def test_a_sweep_finds_families_beyond_the_quick_suite(tmp_path: Path, capsys: Captured) -> None:
+    assert main(["sweep", "ucb:exploration=1,2", "--family", "trials", *SMALL, "--out", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.startswith("6 cells, 2 learners, 2 replications")
+
+
+def test_the_parser_knows_the_suites() -> None:
+    assert list(parser_league.SUITES) == list(suite.SUITES)
+
+
 @pytest.mark.parametrize(("columns", "width"), [("60", 100), ("100", 100), ("140", 140)])
 def test_a_wide_terminal_is_used(columns: str, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", columns)
@@ -127,6 +198,7 @@ def test_what_json_holds(tmp_path: Path, capsys: Captured) -> None:
     (cell,) = printed("cells", "stochastic-k2/100")
     assert cell == {
         "id": "stochastic-k2/100",
+        "family": "even",
         "title": "stochastic, 2 arms, gap 0.1; delay 100",
         "environment": "stochastic, 2 arms, gap 0.1",
         "delays": "delay 100",

@@ -1,6 +1,7 @@
 """The folder of a league: a stored result is used for the same problem only."""
 
 import dataclasses
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from belated.delays import Delays
 from belated.environments import Environment
 from belated.league import League, LeaguePlan, competitors, play
-from belated.league.store import ARRAYS, Store, read
+from belated.league.store import ARRAYS, Store, described, read
 from belated.league.suite import Cell
 from belated.simulation import simulate
 
@@ -72,6 +73,28 @@ def test_another_problem_is_not(folder: Path, changes: dict[str, Any]) -> None:
 def test_results_of_other_code_are_not_used(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("belated.league.store.source_digest", lambda *packages: "of other code")
     assert Store(folder, PLAN).cells == {}
+
+
+def test_results_do_not_depend_on_families(folder: Path) -> None:
+    """A cell may move to another family: what is stored of it is used, and the file has the name that it had."""
+    moved = dataclasses.replace(CELL, family="elsewhere")
+    plan = dataclasses.replace(PLAN, cells=(moved,))
+    before, after = Store(folder, PLAN), Store(folder, plan)
+    assert after.path(moved) == before.path(CELL)
+    np.testing.assert_array_equal(after.read(moved).regret, before.read(CELL).regret)
+    assert after.league().cells == (moved,)
+    assert described(plan) == described(PLAN)
+
+
+def test_the_plan_of_an_old_folder_is_read(tmp_path: Path) -> None:
+    """It has ids and rounds alone; families are those of the suite."""
+    text = (
+        '{"cells": [{"id": "stochastic-k10/by-arm", "rounds": 60}], "learners": ["ucb"], "replications": 2, "seed": 1}'
+    )
+    (tmp_path / "league.json").write_text(text)
+    plan = read(tmp_path).plan
+    assert [(cell.id, cell.rounds, cell.family) for cell in plan.cells] == [("stochastic-k10/by-arm", 60, "slow-arms")]
+    assert described(plan) == json.loads(text)
 
 
 def test_learners_keep_their_own_results(folder: Path) -> None:

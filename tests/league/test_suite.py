@@ -12,7 +12,6 @@ from belated import bounds
 from belated.delays import NEVER
 from belated.league import suite
 
-
 OLD = json.loads((Path(__file__).parents[1] / "data" / "suite-v1.json").read_text())
 """The first cells of the suite: id, environment, delays, rounds."""
 
@@ -63,7 +62,7 @@ def test_cells_by_family() -> None:
 def test_cells_within_families() -> None:
     found = suite.within(suite.suite.values(), ["rhythm", "revenue"])
     assert [cell.id.partition("-")[0] for cell in found] == ["revenue"] * 3 + ["rhythm"] * 3
-    with pytest.raises(ValueError, match="unknown family 'rythm'.*Did you mean 'rhythm'"):
+    with pytest.raises(ValueError, match=r"unknown family 'rythm'.*Did you mean 'rhythm'"):
         suite.within(suite.suite.values(), ["revenue", "rythm"])
     with pytest.raises(ValueError, match="none of the cells is of the family rhythm or trials"):
         suite.within(suite.quick.values(), ["rhythm", "trials"])

@@ -70,3 +70,12 @@ def test_hats_take_no_room() -> None:
 def test_texts_are_folded_with_an_indent() -> None:
     assert fold("one two three", 8, "  ") == ["one two", "  three"]
     assert fold("one two three", None) == ["one two three"]
+
+
+def test_headings_stand_above_groups_of_rows() -> None:
+    made = Table(
+        [Column("name"), Column("n", right=True)], [["a", "1"], ["b", "2"], ["c", "3"]], headings={0: "x: y", 2: "z"}
+    )
+    assert made.fit(None).text.splitlines()[2:] == ["x: y", "a     1", "b     2", "", "z", "c     3"]
+    long = Table([Column("name")], [["a" * 20]], headings={0: "a heading of many words"})
+    assert long.fit(None).text.splitlines()[2:4] == ["a heading of many", "  words"]

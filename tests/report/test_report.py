@@ -3,19 +3,23 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Locator, Page
 
 from belated import league
 from belated.cli.main import main
+from belated.league import store, suite
+from belated.league.standings import rank, ratios
 from belated.league.suite import Cell
 from belated.learners import PythonLearner
-from belated.report import report
+from belated.report import figures, report
 from support.browser import Scheme, Tab, check_readable, check_width, chromium
 from support.plain_exp3 import PlainExp3
 
 LEARNERS = ["robust", "ucb", "thompson", "damped", "exp3_delayed"]
-CELLS = ["stochastic-k10/pareto", "stochastic-k10/by-arm", "resonant-k2/100"]
+FAMILIES = {"even": "stochastic-k10/pareto", "slow-arms": "stochastic-k10/by-arm", "resonant": "resonant-k2/100"}
+CELLS = list(FAMILIES.values())
 
 
 @pytest.fixture(scope="module")
@@ -68,16 +72,96 @@ def test_every_figure_is_drawn(page: Page) -> None:
 def test_the_tables_hold_the_league(page: Page) -> None:
     rows = page.locator("table").first.locator("tbody tr").all_inner_texts()
     assert len(rows) == len(LEARNERS)
-    numbers = page.locator("table").nth(1)
-    assert numbers.locator("thead th").count() == 1 + len(LEARNERS) + 2
-    assert [row.split("\t")[0] for row in numbers.locator("tbody tr").all_inner_texts()] == CELLS
-    assert numbers.locator("td.best").count() >= len(CELLS)
-    assert "–" in numbers.inner_text()  # exp3_delayed where delays depend on the arm
+    means = page.locator("table").nth(1)
+    assert means.locator("thead th").all_inner_texts() == ["learner", *FAMILIES]
+    assert means.locator("tbody tr").count() == len(LEARNERS)
+    assert all(column.count("best") for column in zip(*classes(means), strict=True))
+    for k, (name, cell) in enumerate(FAMILIES.items()):
+        numbers = page.locator("table").nth(2 + k)
+        assert numbers.locator("thead th").all_inner_texts() == ["learner", "rank", "mean ratio", "ratio, 95 %", cell]
+        found = [row.split("\t") for row in numbers.locator("tbody tr").all_inner_texts()]
+        assert sorted(row[0].removesuffix("†") for row in found[:-3]) == sorted(LEARNERS)
+        assert [row[0] for row in found[-3:]] == ["uniform play", "best / uniform", "√(KT) + Φ"]
+        ranks = [int(row[1]) for row in found[:-3] if row[1] != "–"]
+        assert ranks == sorted(ranks)
+        assert (found[-4][:4] == ["exp3_delayed†", "–", "–", "–"]) == (name == "slow-arms")
+        assert found[-2][-1].endswith("%") == (name != "resonant")  # uniform play has no regret under resonance
+        assert numbers.locator("td.best").count() >= 1
+        assert page.locator("h3", has_text=name).is_visible()
+        assert f"{suite.FAMILIES[name][1:]}." in page.inner_text("main")
     assert "† told about the problem: damped (longest_delay), exp3_delayed (delay)" in page.inner_text("main")
     assert "belated league --cells" in page.inner_text("pre")
-    for section in ("Ranking", "Heat map", "Curves", "One run", "All numbers", "Reproduce"):
+    for section in ("Ranking", "Heat map", "Families", "One run", "Reproduce"):
         page.click(f"nav >> text={section}")
         assert page.locator("h2", has_text=section).is_visible()
+    for name in FAMILIES:
+        page.click(f"nav >> text={name}")
+        assert page.locator("h3:target").inner_text() == name
+
+
+def classes(table: Locator) -> list[list[str]]:
+    """Return the classes of the cells of a table, row by row, without the first column."""
+    found: list[list[str]] = table.evaluate(
+        "t => [...t.tBodies[0].rows].map(r => [...r.cells].slice(1).map(c => c.className))"
+    )
+    return found
+
+
+def test_curves_of_many_cells_are_folded_away(
+    browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert (
+        main(
+            ["league", "--family", "trials", "--learners", "ucb", "bold", "--replications", "2", "--out", str(tmp_path)]
+        )
+        == 0
+    )
+    for few, shown in ((6, True), (5, False)):
+        monkeypatch.setattr(report, "FEW", few)
+        path = report.write(tmp_path)
+        page = browser.new_page()
+        page.goto(f"file://{path}")
+        assert page.locator(".curves img").first.is_visible() == shown
+        page.click("summary")
+        assert page.locator(".curves img").first.is_visible() != shown
+        assert page.locator("#by-family").count() == 0  # one family: the ranking says it all
+        page.close()
+
+
+def test_the_heat_map_has_a_block_for_each_family(folder: Path) -> None:
+    """Means first, all families above; blocks stand apart; the order of learners is that asked for."""
+    league_ = store.read(folder)
+    order = [row.learner for row in rank(league_)]
+    blocks = figures._heat_blocks(league_, order)
+    assert [names for names, _ in blocks] == [["all families"], *([name, cell] for name, cell in FAMILIES.items())]
+    table, labels = ratios(league_), league_.plan.labels
+    for k, (_, values) in enumerate(blocks[1:]):
+        cell = [each.id for each in league_.cells].index(list(FAMILIES.values())[k])
+        expected = table[[labels.index(name) for name in order], cell]
+        np.testing.assert_allclose(values, [expected, expected])  # one cell: it is the mean
+    np.testing.assert_allclose(blocks[0][1][0], [row.geometric for row in rank(league_)])
+    axes = figures.draw_heat_map(league_, order).axes[0]
+    tops = [image.get_extent()[3] for image in axes.images]
+    bottoms = [image.get_extent()[2] for image in axes.images]
+    assert all(top - bottom == figures.FAMILY_GAP for top, bottom in zip(tops[1:], bottoms[:-1], strict=True))
+    bold = [text.get_text() for text in axes.get_yticklabels() if text.get_fontweight() == "bold"]
+    assert bold == ["all families", *FAMILIES]
+
+
+def test_cells_with_rounds_of_their_own_have_no_command(folder: Path) -> None:
+    """--rounds gives all cells the same."""
+    cells = tuple(suite.suite[name] for name in CELLS)
+    plan = league.LeaguePlan((cells[0].at(500), *cells[1:]), league.competitors(["ucb"]), 2)
+    assert report.own_parts(league.League(plan, {})) == [CELLS[0]]
+    assert report.command(league.League(plan, {}), folder) is None
+
+
+def test_the_command_names_whole_families(folder: Path) -> None:
+    cells = suite.within(suite.suite.values(), ["rhythm", "deadline"])
+    plan = league.LeaguePlan(cells, league.competitors(["ucb"]), 2)
+    words = (report.command(league.League(plan, {}), folder) or "").split()
+    assert words[2:5] == ["--family", "deadline", "rhythm"]
+    assert words[5] == "--learners"
 
 
 @pytest.mark.parametrize("width", [360, 390, 768, 1400, 1600])
@@ -121,7 +205,12 @@ def test_the_same_league_gives_the_same_page(folder: Path) -> None:
 def test_a_league_of_your_own_has_a_report(tmp_path: Path) -> None:
     """One learner that is not in the catalogue, one cell that is not in the suite."""
     page = write_own(tmp_path, "mine/none", "mine").read_text()
-    for words in ("1 learner, 1 cell,", "the best learners of each cell", "How <code>mine</code> waits"):
+    for words in (
+        "1 learner, 1 cell in 1 family,",
+        "Cells that are not of the suite.",
+        "the best learners of each cell",
+        "How <code>mine</code> waits",
+    ):
         assert words in page
     assert "(mine/none, mine)" in page
     assert "robust" not in page
@@ -144,8 +233,8 @@ def test_names_are_shown_as_text(browser: Browser, tmp_path: Path) -> None:
     assert tab.page.locator("script, b").count() == 0
     tables = tab.page.locator("table")
     assert tables.first.locator("tbody th").all_inner_texts() == [learner]
-    assert tables.nth(1).locator("tbody th").all_inner_texts() == [cell]
-    assert tables.nth(1).locator("thead th").all_inner_texts()[1] == learner
+    assert tables.nth(1).locator("tbody th").all_inner_texts()[0] == learner
+    assert tables.nth(1).locator("thead th").all_inner_texts()[-1] == cell
     assert tab.page.locator("figcaption").all_inner_texts() == [cell]
     assert learner in (tab.page.locator("img").nth(1).get_attribute("alt") or "")
     assert f"({cell}, {learner})" in tab.page.inner_text("main")
