@@ -16,6 +16,7 @@ from belated import learners
 from belated.cli.main import main
 from belated.delays import Delays
 from belated.environments import Environment
+from belated.league import suite
 from belated.league.comparison import ComparisonPlan
 from belated.learners.published import NOTATION
 
@@ -70,6 +71,19 @@ def test_every_learner_and_every_word_is_documented() -> None:
         if not member.__module__.startswith("belated."):
             continue  # made by another test
         assert f"`{name}" in concepts or f"{name.capitalize()}(" in concepts, name
+
+
+def test_every_family_of_cells_is_documented() -> None:
+    page = (ROOT / "docs" / "league.md").read_text()
+    for name, cells in suite.by_family(suite.suite.values()).items():
+        assert f"| `{name}` | {len(cells)} | {suite.FAMILIES[name]} |\n" in page
+    assert f"| `full`, the default | all {len(suite.suite)} |" in page
+    assert f"| `paper` | {len(suite.paper)} cells" in page
+    assert f"| `practice` | {len(suite.practice)} cells" in page
+    for cell in suite.practice.values():
+        name = cell.id.partition("/")[0]
+        known = [name.rpartition("-k")[0], name.split("-")[0], "-".join(name.split("-")[:2])]
+        assert any(f"`{each}-" in page for each in known if each), cell.id
 
 
 def test_the_table_of_learners_is_that_of_the_catalogue(capsys: pytest.CaptureFixture[str]) -> None:

@@ -151,6 +151,9 @@ def write(league: League, rows: Sequence[Standing], folder: Path) -> list[Path]:
     order = [row.learner for row in rows]
     written.append(folder / "regret.md")
     written[-1].write_text(tables.league_markdown(league, order) + "\n")
+    written.append(folder / "standings.md")
+    families = list(suites.by_family(league.cells))
+    written[-1].write_text(tables.standings_markdown(families, rows, league.plan.replications) + "\n")
     written.append(folder / "standings.json")
     written[-1].write_text(json.dumps([asdict(row) for row in rows], indent=1, ensure_ascii=False) + "\n")
     written.append(folder / "league.json")

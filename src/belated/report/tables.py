@@ -190,6 +190,12 @@ def family_table(families: Sequence[str], rows: Sequence[Standing]) -> Table:
     return Table(columns, aligned, keys=1)
 
 
+def standings_markdown(families: Sequence[str], rows: Sequence[Standing], replications: int) -> str:
+    """Return the ranking in Markdown, overall and by family."""
+    overall = markdown_table(STANDINGS_HEADER, standings_rows(rows, replications))
+    return f"{overall}\n\n{markdown_table(['learner', *families], family_rows(families, rows))}"
+
+
 def uniform_share(cell: Cell, result: Simulation, learner: str) -> float | None:
     """Return a learner's regret over that of uniform play; None where uniform play's is below the floor of ratios."""
     uniform = float(result.uniform_regret[:, -1].mean())
