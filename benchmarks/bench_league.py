@@ -84,6 +84,6 @@ def rows(times: int = 3) -> list[tuple[str, str, str, bool | None]]:
             efficiency >= 0.85,
         ),
         ("league: Dask, two workers, over two threads", f"{overhead:+.1%}", "at most +5%", overhead <= 0.05),
-        (f"league: starting a finished one again, {len(suite.suite)} cells", f"{again:.2f} s", "at most 5 s", again <= 5.0),
+        (f"league: a finished one again, {len(suite.suite)} cells", f"{again:.2f} s", "at most 5 s", again <= 5.0),
         ("league: peak memory, 1,000 arms among the cells", f"{peak:.0f} MB", "at most 1000 MB", peak <= 1000.0),
     ]
