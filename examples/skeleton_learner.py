@@ -53,6 +53,7 @@ LEARNER = Learner(
     losses_at=Layout(first=LOSSES, step=FIELDS),
     decide=decide,
     learn=learn,
+    fair_arrivals=True,  # it averages what arrives: bandits warn where many outcomes are missing
     # patience=patience, with patience(state, params) -> rounds, for a learner that gives up on outcomes
     parameters=(Parameter("temperature", 0.05, 0.01, 1e6, "how little a difference of means matters"),),
 )

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from belated import audit, bounds, client, delays, environments, league, learners, simplex, simulation
-    from belated.errors import AlreadyObserved, BelatedError, InvalidValue, SnapshotError, UnknownDecision
+    from belated.errors import (
+        AlreadyObserved,
+        BelatedError,
+        BelatedWarning,
+        InvalidValue,
+        SnapshotError,
+        UnknownDecision,
+    )
     from belated.league import suite
     from belated.live import Bandit, Decision, Receipt
     from belated.simulation import Simulation, Trace, simulate
@@ -19,6 +26,7 @@ _HOMES = {
     "AlreadyObserved": "errors",
     "Bandit": "live",
     "BelatedError": "errors",
+    "BelatedWarning": "errors",
     "Decision": "live",
     "InvalidValue": "errors",
     "Receipt": "live",
@@ -35,6 +43,7 @@ __all__ = [
     "AlreadyObserved",
     "Bandit",
     "BelatedError",
+    "BelatedWarning",
     "Decision",
     "InvalidValue",
     "Receipt",

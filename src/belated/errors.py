@@ -32,6 +32,10 @@ class SnapshotError(BelatedError, ValueError):
     """These bytes are not a snapshot that can be continued."""
 
 
+class BelatedWarning(UserWarning):
+    """A learner cannot be right about what it is told."""
+
+
 def unknown(kind: str, given: object, allowed: Iterable[str], field: str | None = None) -> InvalidValue:
     """Return the error for a name that is not one of those allowed. It suggests the nearest name where one is near."""
     names = sorted(allowed)

@@ -56,6 +56,7 @@ COUNTERS = np.dtype(
         ("newest", np.int64),
         ("free", np.int64),
         ("pages", np.int64),  # pages that the learner's state has room for
+        ("longest_delay", np.int64),  # of the outcomes that were learned from
     ]
 )
 """What a clock says of the rounds so far."""
@@ -169,11 +170,13 @@ def outstanding_slots(clock: NDArray[np.void], memory: NDArray[np.void]) -> Iter
 
 
 def waiting_slots(clock: NDArray[np.void], memory: NDArray[np.void]) -> dict[int, int]:
-    """Return round -> slot of every decision whose outcome would be learned from: the outstanding and the kept ones."""
-    slots = dict(outstanding_slots(clock, memory))
-    for slot in np.flatnonzero(memory["older"] == KEPT):
-        slots[int(memory[slot]["round"])] = int(slot)
-    return slots
+    """Return round -> slot of every decision whose outcome would be learned from, the oldest first.
+
+    Those are the outstanding decisions and the kept ones, which are older than any that is outstanding.
+    """
+    kept = np.flatnonzero(memory["older"] == KEPT)
+    slots = sorted((int(memory[slot]["round"]), int(slot)) for slot in kept)
+    return dict([*slots, *outstanding_slots(clock, memory)])
 
 
 @kernel(inline=True)
@@ -292,6 +295,7 @@ def arrive(run: Run, slot: int, loss: float) -> None:
     """Learn from the outcome of an outstanding decision, and forget the decision."""
     clock = run.clock[0]
     record = run.memory[slot]
+    clock["longest_delay"] = max(clock["longest_delay"], clock["round"] - record["round"])
     if record["older"] != KEPT:
         _note_drift(run, run.p[record["arm"]], record["propensity"], record["count"])
     if clock["round_place"] != NONE:

@@ -27,5 +27,6 @@ LEARNER = Learner(
     losses_at=mean_steps.LOSSES_AT,
     decide=decide,
     learn=mean_steps.learn,
+    fair_arrivals=True,
     parameters=(Parameter("exploration", 0.1, 0.0, 1.0, "the share of decisions drawn uniformly"),),
 )

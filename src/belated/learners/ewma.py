@@ -39,6 +39,7 @@ LEARNER = Learner(
     losses_at=mean_steps.LOSSES_AT,
     decide=decide,
     learn=learn,
+    fair_arrivals=True,
     parameters=(
         Parameter("weight", 0.02, 1e-9, 1.0, "of the newest outcome in the average"),
         Parameter("exploration", 0.1, 0.0, 1.0, "the share of decisions drawn uniformly"),

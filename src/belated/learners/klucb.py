@@ -76,5 +76,6 @@ LEARNER = Learner(
     losses_at=mean_steps.LOSSES_AT,
     decide=decide,
     learn=mean_steps.learn,
+    fair_arrivals=True,
     parameters=(Parameter("loglog", 0.0, 0.0, 100.0, "c, the factor of ln ln t"),),
 )

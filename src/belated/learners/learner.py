@@ -29,6 +29,9 @@ A learner that needs more declares it:
 - how long ago the decision was made whose outcome arrives: `round_at`, where its round is written before learn.
 - copies of a base learner, or more to remember about a decision than a mark: `pages` (`belated.core.pages`).
 - outcomes of skipped decisions, if they come after all: `keeps_skipped`.
+
+A learner that takes the outcomes that arrive for a fair sample of all, as one does that averages them, declares that,
+too: `fair_arrivals`. Bandits warn where many outcomes are missing.
 """
 
 import math
@@ -143,6 +146,8 @@ class Learner:
     round_at: int | None = None
     pages: Pages | None = None
     keeps_skipped: bool = False
+    fair_arrivals: bool = False
+    """Whether it takes the outcomes that arrive for a fair sample of all."""
     gauges: tuple[Gauge, ...] = ()
     """What an audit may read of its state."""
     proof_constant: str | None = None

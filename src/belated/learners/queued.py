@@ -70,5 +70,6 @@ LEARNER = Learner(
     decide=decide,
     learn=learn,
     pages=Pages(HEAD, page_size),
+    fair_arrivals=True,
     parameters=(Parameter("exploration", 2.0, 0.0, 1e6, "the factor in sqrt(exploration ln n / n_i)"),),
 )

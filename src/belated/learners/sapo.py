@@ -314,6 +314,7 @@ LEARNER = Learner(
     learn=learn,
     patience=patience,
     keeps_skipped=True,
+    fair_arrivals=True,
     pages=Pages(HEAD, page_size),
     parameters=(
         HORIZON,

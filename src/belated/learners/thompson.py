@@ -90,4 +90,5 @@ LEARNER = Learner(
     decide=decide,
     learn=learn,
     draw_at=DRAW,
+    fair_arrivals=True,
 )

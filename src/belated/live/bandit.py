@@ -8,8 +8,10 @@
 """
 
 import math
+import warnings
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -19,10 +21,10 @@ from belated import learners
 from belated.core import rounds
 from belated.core.kernels import PATIENCE, entry
 from belated.core.rounds import Run
-from belated.errors import AlreadyObserved, InvalidValue, SnapshotError, UnknownDecision
+from belated.errors import AlreadyObserved, BelatedWarning, InvalidValue, SnapshotError, UnknownDecision
 from belated.learners import Learner, TunedLearner
 from belated.learners.learner import Value
-from belated.live import snapshot
+from belated.live import snapshot, warning
 from belated.live.decisions import Decision, Receipt, check_delay, checked_loss, round_of
 from belated.live.labels import Arm, arm_labels
 from belated.templates.display import html_table, largest, number
@@ -50,6 +52,9 @@ class Bandit:
     parameters
         Of the learner.
     """
+
+    warns: bool = True
+    """Whether `decide` and `observe` raise what `warnings` says as Python warnings, each once."""
 
     def __init__(
         self,
@@ -101,6 +106,9 @@ class Bandit:
         self._noted_loss = 0.0
         self._missed = bytearray()  # one bit a round: skipped, and no outcome has come since
         self._missed_end = 0
+        self._late = 0  # outcomes that came after their decision was skipped
+        self._warned: list[str] = []  # kinds of warnings that were raised
+        self._look_at = warning.next_look(self._round - 1)  # the number of decisions at which to look for warnings
         self._next_decision = entry(rounds.next_decision, rounds.NEXT_DECISION)
         self._arrive = entry(rounds.arrive, rounds.ARRIVE)
 
@@ -116,11 +124,15 @@ class Bandit:
             check_delay(delay, self.learner, self._delay_at is not None)
         if draw is None:
             if not self._draws:
+                if self._round >= self._look_at:  # here, where it costs nothing: _DRAWS divides every power of two
+                    self._warn(3)
                 self._draws = self._generator.random(_DRAWS).tolist()
                 self._draws.reverse()
             draw = self._draws.pop()
         elif not isinstance(draw, int | float | np.number) or not 0.0 <= draw < 1.0:
             raise InvalidValue(f"draw is {draw!r}; a number of at least 0 and below 1 is needed", "draw")
+        elif self._round >= self._look_at:
+            self._warn(3)
         if self._delay_at is not None:
             self._run.state[self._delay_at] = delay
         return self._decide(draw, rounds.NONE, 0.0)
@@ -238,7 +250,10 @@ class Bandit:
             raise UnknownDecision(f"{number!r} is not the round of a decision")
         bit = 1 << (number & 7)
         if 0 < number < self._missed_end and self._missed[number >> 3] & bit:
+            if warning.is_look(self._late):
+                self._warn(4)
             self._missed[number >> 3] ^= bit
+            self._late += 1
             return _SKIPPED
         if not 1 <= number <= self._round:
             decided = f"rounds 1 to {self._round} have been decided" if self._round else "nothing has been decided yet"
@@ -250,6 +265,20 @@ class Bandit:
             self._missed.extend(bytes(number // 8 + 64))  # about twice what is needed
             self._missed_end = 8 * len(self._missed)
         self._missed[number >> 3] |= 1 << (number & 7)
+
+    def _missed_until(self, number: int) -> int:
+        """Return how many of the rounds up to a number were skipped and have no outcome."""
+        bits = int.from_bytes(self._missed[: number // 8 + 1], "little")
+        return bits.bit_count() - (bits >> (number + 1)).bit_count()
+
+    def _warn(self, stacklevel: int) -> None:
+        """Raise the warnings of kinds that were not raised before, as of the line that called decide or observe."""
+        self._look_at = warning.next_look(self._round)
+        if self.warns:
+            for kind, sentence in self.warnings_by_kind.items():
+                if kind not in self._warned:
+                    self._warned.append(kind)  # first: where warnings are errors, the next call goes on
+                    warnings.warn(sentence, BelatedWarning, stacklevel=stacklevel)
 
     @property
     def arms(self) -> tuple[Arm, ...]:
@@ -309,6 +338,32 @@ class Bandit:
         """Decisions given up on."""
         return int(self._run.clock["skips"][0])
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Why the learner cannot be right, in sentences; nothing, if all looks well."""
+        return tuple(self.warnings_by_kind.values())
+
+    @property
+    def warnings_by_kind(self) -> dict[str, str]:
+        """The same by what it is about. `missing`: many old decisions have no outcome, and the learner takes those that
+        arrive for a fair sample. `patience`: most outcomes come after the learner has skipped their decisions.
+        """
+        self._catch_up()
+        learner, clock, memory = self._tuned.learner, self._run.clock, self._run.memory
+        learned = self._round - len(self._slots) - (0 if learner.keeps_skipped else self.skipped)
+        found: dict[str, str | None] = {}
+        if learner.fair_arrivals:
+            longest = int(clock["longest_delay"][0])
+            old = max(self._round - warning.age_of_missing(longest), 0)  # the newest round of that age
+            young = sum(1 for _ in takewhile(lambda number: number > old, reversed(self._slots)))
+            # a learner that has skipped a decision and keeps it does not hold its outcome for missing
+            kept = int(np.count_nonzero((memory["older"] == rounds.KEPT) & (memory["round"] <= old)))
+            missing = len(self._slots) - young - kept + self._missed_until(old)
+            found["missing"] = warning.about_missing(self.learner, longest, old, missing, learned)
+        if learner.patience is not None:
+            found["patience"] = warning.about_patience(self.learner, self.patience, learned + self._late, self._late)
+        return {kind: sentence for kind, sentence in found.items() if sentence}
+
     def __repr__(self) -> str:
         return (
             f"Bandit({len(self._labels)} arms, learner={self.learner!r}, rounds={self.rounds}, "
@@ -335,6 +390,7 @@ class Bandit:
             "parameters": dict(self._tuned.values),
             "generator": snapshot.generator_state(self._generator),
             "draws": self._draws,
+            "warned": self._warned,
         }
         arrays = {
             "state": run.state,
@@ -365,6 +421,8 @@ class Bandit:
         bandit._set(tuned, header["arms"], run)
         bandit._missed = bytearray(arrays["missed"].tobytes())
         bandit._missed_end = 8 * len(bandit._missed)
+        bandit._late = 0 if tuned.learner.keeps_skipped else bandit.skipped - bandit._missed_until(bandit._round)
+        bandit._warned = header.get("warned", [])
         bandit._draws = header["draws"]
         bandit._generator = snapshot.generator_from(header["generator"])
         return bandit

@@ -27,7 +27,9 @@ _DTYPES: dict[str, Any] = {
     "missed": "u1",
 }
 
-# Version 4 kept addresses behind the counters, _CLOCK_4_SIZE bytes in all. Version 3 had a clock of whole numbers, these fields first and the drift as a multiple of _DRIFT_UNIT.
+# Version 4 kept the counters without the longest delay, _COUNTERS_4_SIZE bytes, and addresses behind them,
+# _CLOCK_4_SIZE bytes in all. Version 3 had a clock of whole numbers, these fields first and the drift as a multiple of
+# _DRIFT_UNIT. A counter that a version did not keep is read as 0.
 _CLOCK_3 = [
     "round",
     "outstanding",
@@ -43,6 +45,7 @@ _CLOCK_3 = [
 ]
 _CLOCK_3_SIZE = 19
 _CLOCK_4_SIZE = 152
+_COUNTERS_4_SIZE = 88
 _DRIFT_UNIT = 2.0**-32
 
 
@@ -75,13 +78,19 @@ def unpack(blob: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         dtype = "<i8" if name == "clock" and version == 3 else _DTYPES[name]
         part = body[at : at + size]
         if name == "clock" and version == 4:
-            part = part[: -_CLOCK_4_SIZE + COUNTERS.itemsize]
+            part = _counters_of_version_4(part)
         array = np.frombuffer(part, dtype=dtype)
         arrays[name] = array.astype(array.dtype.newbyteorder("="))  # a copy of our own, to write to
         at += size
     if version == 3:
         arrays["clock"] = _clock_of_version_3(arrays["clock"])
     return header, arrays
+
+
+def _counters_of_version_4(clock: bytes) -> bytes:
+    if len(clock) != _CLOCK_4_SIZE:
+        raise SnapshotError(f"the snapshot's clock has {len(clock)} bytes; {_CLOCK_4_SIZE} are needed")
+    return clock[:_COUNTERS_4_SIZE].ljust(COUNTERS.itemsize, b"\0")
 
 
 def _clock_of_version_3(numbers: NDArray[np.int64]) -> NDArray[np.void]:
