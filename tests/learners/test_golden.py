@@ -53,6 +53,7 @@ def test_bulk(trace: dict[str, Any]) -> None:
 def test_live(trace: dict[str, Any]) -> None:
     expected = trace["expected"]
     bandit = Bandit(trace["n_arms"], "robust", seed=0, delay_constant=trace["delay_constant"])
+    bandit.warns = False
     due: dict[int, list[int]] = {}
     skipped: set[int] = set()
     givings_up = dict(map(tuple, expected["skipped"]))

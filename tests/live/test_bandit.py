@@ -179,6 +179,7 @@ def test_bad_arms_and_learners(arms: Any, arguments: dict[str, Any], words: list
         assert word in str(caught.value)
 
 
+@pytest.mark.filterwarnings("ignore::belated.BelatedWarning")
 @pytest.mark.parametrize("learner", [*sorted(learners.catalogue), *VARIANTS])
 @pytest.mark.parametrize("rounds", [0, 1, 127, 128, 129, 1000])
 def test_snapshots_go_on_exactly_where_they_stopped(learner: str, rounds: int) -> None:

@@ -17,6 +17,7 @@ def drawn(number: int) -> float:
 @pytest.mark.parametrize("learner", ["balanced", "robust", "thompson", "ucb", "bold"])
 def test_a_bandit_that_makes_decisions_again_is_the_same_bandit(learner: str) -> None:
     first, again = Bandit(["a", "b", "c"], learner, seed=1), Bandit(["a", "b", "c"], learner, seed=1)
+    first.warns = again.warns = False
     losses = np.random.default_rng(3).random(400)
     for number in range(1, 401):
         decision = first.decide(draw=drawn(number))

@@ -45,8 +45,9 @@ def play_live(bandit: Bandit, losses: Any, delays: Sequence[int | None], draws: 
     """Decide and observe round by round; outcomes that are due together come in the order of their decisions.
 
     A learner that must know the delay of a decision is told. Where several decisions are skipped at once, the newest of
-    them is noted.
+    them is noted. The bandit raises no warnings.
     """
+    bandit.warns = False
     learner = find(bandit.learner.partition(":")[0])
     rounds, arms = len(draws), len(bandit.arms)
     chosen = np.zeros(rounds, dtype=np.int64)

@@ -178,6 +178,7 @@ class Experiment(msgspec.Struct):
     patience: float | None
     """In rounds; None where the learner never gives up."""
     drift: float
+    warnings: Annotated[list[str], Meta(description="why the learner cannot be right; empty if all looks well")]
     outcomes: OutcomeCounts
     delays: DelayQuantiles
     arms: list[ArmState]

@@ -80,4 +80,9 @@ MIGRATIONS = (
         "forget snapshots of earlier versions: states are made again from the events, with arms by number",
         ("DELETE FROM snapshots", "UPDATE experiments SET snapshot = 0"),
     ),
+    Migration(
+        3,
+        "forget snapshots of earlier versions: states are made again from the events, with the longest delay",
+        ("DELETE FROM snapshots", "UPDATE experiments SET snapshot = 0"),
+    ),
 )

@@ -5,6 +5,7 @@ transaction: group commit. Every answer is committed before anybody hears it. Wh
 this worker had loaded are thrown away and read anew.
 """
 
+import logging
 import time
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -12,9 +13,12 @@ from typing import NamedTuple
 from belated.api.types import Deadline
 from belated.errors import SnapshotError
 from belated.ledger.base import Ledger, LedgerUnavailable, LockedExperiment, Transaction, Uncertain
-from belated.ledger.commands import Answer, Command, Refused, Work
+from belated.ledger.commands import Answer, Command, Read, Refused, Work
 from belated.ledger.events import SECOND, Event, ExperimentRecord
 from belated.ledger.state import ExperimentState
+from belated.live.warning import next_look
+
+logger = logging.getLogger("belated.ledger")
 
 SNAPSHOT_EVERY = 20_000
 """Events from one snapshot to the next, at least."""
@@ -36,6 +40,8 @@ class _Loaded:
         """Of the last one that this worker kept."""
         self.wake = 0
         """No deadline passes before this time."""
+        self.look_at = 0
+        """The number of events at which to look for warnings."""
 
 
 class _Done(NamedTuple):
@@ -54,6 +60,8 @@ class CommandProcessor:
         self.ledger = ledger
         self._loaded: dict[str, _Loaded] = {}
         self._snapshot_every = snapshot_every
+        self._warned: set[tuple[str, str]] = set()
+        """(experiment, kind) of the warnings that the log has."""
 
     def run(self, commands: Sequence[Command]) -> list[Answer]:
         """Return the answers, committed.
@@ -80,10 +88,27 @@ class CommandProcessor:
                 self._forget(waiting)
                 raise
             for name, came in done.items():
+                self._log_warnings(loaded[name], [commands[k] for k in waiting[name]])
                 if came.answers is not None:
                     for k, answer in zip(waiting.pop(name), came.answers, strict=True):
                         answers[k] = answer
         return answers
+
+    def _log_warnings(self, loaded: _Loaded | None, commands: Sequence[Command]) -> None:
+        """Log each kind of warning of an experiment once. They are looked for where it was read, or where the number of
+        its events has passed a power of two.
+        """
+        if loaded is None:
+            return
+        state = loaded.state
+        if state.position < loaded.look_at and not any(isinstance(command, Read) for command in commands):
+            return
+        loaded.look_at = next_look(state.position)
+        name = state.settings.name
+        for kind, sentence in state.bandit.warnings_by_kind.items():
+            if (name, kind) not in self._warned:
+                self._warned.add((name, kind))
+                logger.warning("experiment %s: %s", name, sentence)
 
     def _forget(self, names: Iterable[str]) -> None:
         for name in names:

@@ -50,6 +50,7 @@ class ExperimentState:
     def _set(self, settings: ExperimentSettings, bandit: Bandit) -> None:
         self.settings = settings
         self.bandit = bandit
+        bandit.warns = False  # warnings are read, and not raised again when events are replayed
         self.propensity_error = 0.0
         """The largest difference between a propensity on record and the one that this process computes."""
         self._seed = np.uint64(settings.seed)

@@ -49,6 +49,7 @@ def about_patience(learner: str, patience: float, reported: int, late: int) -> s
         return None
     return (
         f"{late:,} of the {reported:,} outcomes reported so far came after learner {learner!r} had skipped their"
-        f" decisions, and it learned nothing from them. Its patience is {patience:,.0f} rounds now. Report outcomes"
-        " sooner, or use a learner that learns from an outcome however late it comes, such as 'hybrid_skipping'."
+        f" decisions, and it learned nothing from them. Its patience is {patience:,.0f} rounds now and may grow. Report"
+        " outcomes sooner, or use a learner that learns from an outcome however late it comes, such as"
+        " 'hybrid_skipping'."
     )

@@ -45,7 +45,7 @@ OPERATIONS = [
     Operation(
         "GET",
         ONE,
-        "Return the state of an experiment: probabilities, counts, outstanding decisions, patience, drift, delays.",
+        "Return the state of an experiment: probabilities, counts, outstanding decisions, patience, delays, warnings.",
         handlers.read,
         "read",
         {200: Experiment},

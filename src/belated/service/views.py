@@ -30,6 +30,7 @@ def experiment(answer: Any) -> Experiment:
         skipped=bandit.skipped,
         patience=None if math.isinf(patience) else patience,
         drift=bandit.drift,
+        warnings=list(bandit.warnings),
         outcomes=OutcomeCounts(
             used=state.fates[Fate.USED],
             skipped=state.fates[Fate.SKIPPED] + state.fates[Fate.LATE],
