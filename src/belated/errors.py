@@ -1,4 +1,4 @@
-"""The errors that belated raises, and the checks that raise them."""
+"""The errors and warnings that belated raises, and the checks that raise errors."""
 
 import difflib
 import math
