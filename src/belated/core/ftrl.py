@@ -244,6 +244,8 @@ def _softmax(state: Vector, b: float, p: Vector) -> None:
     for i in range(p.size):
         p[i] /= total
         state[at(i) + SHARES] = p[i]
+    state[TSALLIS_RATE] = 0.0
+    state[ENTROPY_RATE] = b
 
 
 @kernel(inline=True)

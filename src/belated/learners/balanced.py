@@ -95,6 +95,7 @@ LEARNER = Learner(
     forget=forget,
     pages=Pages(HEAD, reduced_variance.page_size),
     gauges=(Gauge("balance", "B, against √(2 D_T log K / κ)", "docs/theory.md, a sketch", HIGHEST, allowed_cost),),
+    bias="implicit exploration",
     parameters=(
         Parameter("kappa", 2.0, 0.0, 1e9, "κ, the factor of the measured cost of delay in the entropy rate"),
         Parameter(

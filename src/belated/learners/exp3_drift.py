@@ -42,5 +42,6 @@ LEARNER = Learner(
     losses_at=ftrl.LOSSES_AT,
     decide=decide,
     learn=learn,
+    bias="a weight from the arrival, implicit exploration",
     parameters=(*PRICES, Parameter("exploration", 0.5, 0.0, 1e9, "gamma / eta; recalled")),
 )

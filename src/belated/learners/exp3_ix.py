@@ -47,6 +47,7 @@ LEARNER = Learner(
     losses_at=ftrl.LOSSES_AT,
     decide=decide,
     learn=learn,
+    bias="implicit exploration",
     parameters=(
         optional(HORIZON, "anytime"),
         Parameter("exploration", 0.5, 0.0, 1e9, "gamma / eta; recalled"),

@@ -43,7 +43,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from belated.core import pages
+from belated.core import ftrl, pages
 from belated.core.kernels import CHOSEN, DECIDE, FORGET, LEARN, PATIENCE, address
 from belated.core.layout import Layout
 from belated.core.rounds import NONE
@@ -152,6 +152,8 @@ class Learner:
     """What an audit may read of its state."""
     proof_constant: str | None = None
     """The parameter that is the constant c of the paper's proof, where its lemmas are claimed of the learner."""
+    bias: str = ""
+    """Why its loss estimates are biased, whatever delays depend on; nothing where they are not."""
     check: Callable[[Mapping[str, Value]], None] | None = None
     """Raises an error for parameters, given by name, that do not fit together."""
 
@@ -160,6 +162,11 @@ class Learner:
         """What it must know, nothing for most learners. `delay`: the delay of each decision, when it is made."""
         known = tuple(parameter.name for parameter in self.parameters if parameter.default == KNOWN)
         return known + (("delay",) if self.delay_at is not None else ())
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether it follows the regularised leader: its state begins with that of the solver."""
+        return self.losses_at == ftrl.LOSSES_AT
 
     def __repr__(self) -> str:
         settings = [f"{each.name}={each.shown(each.default)}" for each in self.parameters]

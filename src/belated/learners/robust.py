@@ -76,6 +76,7 @@ LEARNER = Learner(
     learn=learn,
     patience=patience,
     proof_constant="delay_constant",
+    bias="implicit exploration",
     parameters=(
         Parameter(
             "delay_constant",
