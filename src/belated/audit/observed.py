@@ -13,8 +13,8 @@ What they measure is written where parameters stand: the book, one for each run.
 - the learner's own parameters, and room for a copy of its state;
 - a row for each round: the learner's mark, whether its outcome was learned from, x.
 
-With Phi(L) = min over x of <L, x> + F(x), a change of L by c at rates that stay has the stability <z, c> - (Phi(L + c) -
-Phi(L)), at least 0. A change of the rates changes Phi at an L that stays: this is the penalty.
+With Phi(L) = min over x of <L, x> + F(x), a change of L by c at rates that stay has the stability
+<z, c> - (Phi(L + c) - Phi(L)), at least 0. A change of the rates changes Phi at an L that stays: this is the penalty.
 """
 
 import math
@@ -67,10 +67,12 @@ SINGLES = 19
 # For each arm.
 BEFORE = 0  # z before the last change
 NOW = 1  # z
-CHANGE = 2  # of L
-LEARNED_SUM = 3  # of the changes that outcomes brought
-UNASKED_SUM = 4  # of the others
-VECTORS = 5
+ROOT = 2  # sqrt(z)
+LOG_PART = 3  # z (log z - 1), or 0 where b is
+CHANGE = 4  # of L
+LEARNED_SUM = 5  # of the changes that outcomes brought
+UNASKED_SUM = 6  # of the others
+VECTORS = 7
 
 # In the row of a round; then x.
 MARK = 0
@@ -102,12 +104,6 @@ def _row(book: Vector, number: float) -> int:
     return first + (int(number) - 1) * (SHARES + int(book[ARMS]))
 
 
-@kernel(inline=True)
-def _regulariser(x: float, a: float, b: float) -> float:
-    """Return the part of F that an arm with probability x has."""
-    return -2.0 * a * math.sqrt(x) + (b * x * (math.log(x) - 1.0) if x > 0.0 and b > 0.0 else 0.0)
-
-
 @kernel
 def _solve(book: Vector, a: float, b: float) -> float:
     """Solve the leader without delay for its losses at these rates; return how its objective has changed.
@@ -118,17 +114,20 @@ def _solve(book: Vector, a: float, b: float) -> float:
     arms = int(book[ARMS])
     leader = book[SINGLES : SINGLES + _leader_size(arms)]
     before, now = _vector(arms, BEFORE), _vector(arms, NOW)
+    root, log_part = _vector(arms, ROOT), _vector(arms, LOG_PART)
+    least = leader[ftrl.at(0) + ftrl.LOSSES]
     for i in range(arms):
         book[before + i] = book[now + i]
-    ftrl.solve(leader, a, b, book[now : now + arms])
-    least = leader[ftrl.at(0) + ftrl.LOSSES]
-    for i in range(1, arms):
         least = min(least, leader[ftrl.at(i) + ftrl.LOSSES])
+    ftrl.solve(leader, a, b, book[now : now + arms])
     change = 0.0
     for i in range(arms):
-        old, new = book[before + i], book[now + i]
-        change += (leader[ftrl.at(i) + ftrl.LOSSES] - least) * (new - old)
-        change += _regulariser(new, a, b) - _regulariser(old, book[TSALLIS], book[ENTROPY])
+        z = book[now + i]
+        change += (leader[ftrl.at(i) + ftrl.LOSSES] - least) * (z - book[before + i])
+        change += 2.0 * book[TSALLIS] * book[root + i] - book[ENTROPY] * book[log_part + i]
+        book[root + i] = math.sqrt(z)
+        book[log_part + i] = z * (math.log(z) - 1.0) if z > 0.0 and b > 0.0 else 0.0
+        change += b * book[log_part + i] - 2.0 * a * book[root + i]
     book[TSALLIS] = a
     book[ENTROPY] = b
     return change
@@ -173,12 +172,11 @@ def finish(book: Vector) -> None:
     """End the account of a leader: its penalty gets F(u), its slack F(u) - Phi(L); u being an arm, F(u) = -2a - b."""
     arms = int(book[ARMS])
     leader = book[SINGLES : SINGLES + _leader_size(arms)]
-    now = _vector(arms, NOW)
     pure = -2.0 * book[TSALLIS] - book[ENTROPY]
     value = 0.0
     for i in range(arms):
-        value += leader[ftrl.at(i) + ftrl.LOSSES] * book[now + i]
-        value += _regulariser(book[now + i], book[TSALLIS], book[ENTROPY])
+        value += leader[ftrl.at(i) + ftrl.LOSSES] * book[_vector(arms, NOW) + i]
+        value += book[ENTROPY] * book[_vector(arms, LOG_PART) + i] - 2.0 * book[TSALLIS] * book[_vector(arms, ROOT) + i]
     book[PENALTY] += pure
     book[END] += pure - value
 

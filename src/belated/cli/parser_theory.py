@@ -32,6 +32,10 @@ Run a learner on cells of the suite and check every lemma of the paper's proof o
 table shows the worst of all replications. The exit status is 1 where a lemma is broken. Writes a
 JSON file and a figure for each cell.
 
+--split splits the regret of a learner that follows the regularised leader into terms, each measured:
+what it gave up, what delay cost it, penalty and stability. Their sum is at least the regret in
+expectation. The exit status is 1 where it is not, though all assumptions hold.
+
 The learner may be a name, a spec such as robust:delay_constant=1, or module:NAME for one of your
 own, where module.py may be in the current folder.
 """
@@ -66,6 +70,9 @@ def add(commands: Any) -> None:
         "--learner", metavar="SPEC", default="robust", help="a name, spec or module:NAME; default: %(default)s"
     )
     complete(learner, completion.learners)
+    audit.add_argument(
+        "--split", action="store_true", help="split the regret into terms instead; a JSON file, no figure"
+    )
     audit.add_argument("--rounds", type=whole, metavar="N", help="how long to play; default: 100,000")
     add_repetition(audit, usual=5)
     add_out(audit, "results/audit")

@@ -2,12 +2,14 @@
 
 import argparse
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from belated import bounds as known
 from belated import learners
 from belated.audit import audit as audits
+from belated.audit.split import split
 from belated.cli.output import Output, plain
 from belated.delays import Delays
 from belated.delays.recorded import Recorded, read_delays
@@ -15,6 +17,7 @@ from belated.environments import Bernoulli
 from belated.environments.environment import check_arms
 from belated.errors import InvalidValue, check_count, unknown
 from belated.league.suite import ROUNDS, Cell, find, suite
+from belated.learners import TunedLearner
 from belated.report import figures, tables
 from belated.simulation import Simulation, simulate, spaced_checkpoints
 
@@ -144,39 +147,57 @@ def _draw(cell: Cell, constant: float, result: Simulation, folder: Path, out: Ou
 
 
 def audit(options: argparse.Namespace, out: Output) -> int:
-    """Audit a learner on cells; return 1 where a lemma is broken."""
+    """Audit a learner on cells, or split its regret; return 1 where a lemma is broken."""
     tuned = learners.tune(options.learner)
+    look = _split if options.split else _audited
     found = []
+    broken = False
     for cell in find(options.cells):
-        result = audits.run(
-            tuned,
-            cell.environment,
-            cell.delays,
-            rounds=options.rounds if options.rounds is not None else cell.rounds,
-            replications=options.replications,
-            seed=options.seed,
-        )
-        found.append(_findings(cell, result))
-        rounds = f"{result.rounds:,} rounds, {_counted(result.replications)}"
-        out.text(f"{tuned.label}; {cell.id}: {result.problem}; {rounds}", tables.audit_table(result))
         options.out.mkdir(parents=True, exist_ok=True)
-        stem = options.out / cell.id.replace("/", "-")
+        stem = options.out / (cell.id.replace("/", "-") + ("-split" if options.split else ""))
+        content, wrong, figure = look(tuned, cell, options, out)
+        broken = broken or wrong
+        found.append({"cell": cell.id, **content})
         stem.with_suffix(".json").write_text(json.dumps(plain(found[-1]), indent=1, ensure_ascii=False) + "\n")
         written = [stem.with_suffix(".json")]
         try:
-            written += figures.save(figures.draw_slack(result), stem)
+            written += figures.save(figure(), stem) if figure else []
         except ImportError as error:
             out.note(f"no figure: {error}")
         out.note("written: " + ", ".join(str(path) for path in written))
     out.json(found)
-    return 0 if all(each["holds"] for each in found) else 1
+    return 1 if broken else 0
 
 
-def _findings(cell: Cell, result: audits.Audit) -> dict[str, Any]:
+_Look = tuple[dict[str, Any], bool, Callable[[], Any] | None]
+"""What programs see of a look at a learner, whether something is broken, and what draws it."""
+
+
+def _play(options: argparse.Namespace, cell: Cell) -> dict[str, Any]:
+    rounds = options.rounds if options.rounds is not None else cell.rounds
+    return {"rounds": rounds, "replications": options.replications, "seed": options.seed}
+
+
+def _audited(tuned: TunedLearner, cell: Cell, options: argparse.Namespace, out: Output) -> _Look:
+    result = audits.run(tuned, cell.environment, cell.delays, **_play(options, cell))
+    rounds = f"{result.rounds:,} rounds, {_counted(result.replications)}"
+    out.text(f"{tuned.label}; {cell.id}: {result.problem}; {rounds}", tables.audit_table(result))
+    return _findings(result), not result.holds, lambda: figures.draw_slack(result)
+
+
+def _split(tuned: TunedLearner, cell: Cell, options: argparse.Namespace, out: Output) -> _Look:
+    result = split(tuned, cell.environment, cell.delays, **_play(options, cell))
+    rounds = f"{result.rounds:,} rounds, {_counted(options.replications)}"
+    heading = f"{tuned.label}; {cell.id}: {result.problem}; {rounds}"
+    out.text(heading, tables.split_table(result), f"regret is at most the bound: {result.verdict}")
+    return result.as_json(), result.broken, None
+
+
+def _findings(result: audits.Audit) -> dict[str, Any]:
     """Return what programs see of an audit; what does not apply is null."""
     numbers = dict.fromkeys(("bound", "measured", "slack", "interval"))
     content = result.as_json()
-    return {"cell": cell.id, **content, "lemmas": [{**numbers, **row} for row in content["lemmas"]]}
+    return {**content, "lemmas": [{**numbers, **row} for row in content["lemmas"]]}
 
 
 def _counted(replications: int) -> str:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from belated.audit.audit import Audit
+from belated.audit.split import Split
 from belated.bounds import Bound, Fact
 from belated.league.comparison import Comparison
 from belated.league.plan import League
@@ -310,3 +311,8 @@ def audit_table(audit: Audit) -> Table:
         for k, name in enumerate(AUDIT_HEADER)
     ]
     return Table(columns, audit_rows(audit))
+
+
+def split_table(split: Split) -> Table:
+    """Return the terms of a leader's regret for a terminal."""
+    return Table([Column("term"), Column("what it is", fold=True), Column("mean", right=True)], split.rows())
