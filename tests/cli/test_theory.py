@@ -164,6 +164,47 @@ def test_an_audit_names_what_is_wrong(words: list[str], message: str, capsys: py
     assert message in capsys.readouterr().err
 
 
+def test_a_split_of_regret(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["audit", "stochastic-k10/100", "--split", "--learner", "hybrid", "--rounds", "500", "--out", str(tmp_path)]
+    assert main(words) == 0
+    out, notes = capsys.readouterr()
+    assert "hybrid; stochastic-k10/100: stochastic, 10 arms, gap 0.1; delay 100; 500 rounds, 5 replications" in out
+    for term in ("given up", "cost of delay", "penalty", "stability", "pilot", "bound", "regret", "noise", "slack"):
+        assert f"\n{term} " in out
+    assert out.endswith("regret is at most the bound: yes\n")
+    assert notes == f"written: {tmp_path / 'stochastic-k10-100-split.json'}\n"
+    assert main([*words, "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    assert found["cell"] == "stochastic-k10/100"
+    assert found["holds"]
+    assert len(found["terms"]["penalty"]["values"]) == found["replications"] == 5
+    assert json.loads((tmp_path / "stochastic-k10-100-split.json").read_text()) == found
+
+
+def test_a_split_that_fails(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A learner of one's own that counts a hundredth of each loss."""
+    lines = ["import dataclasses", "from belated.core import ftrl", "from belated.core.kernels import kernel"]
+    lines += [
+        "from belated.learners import tsallis",
+        "@kernel",
+        "def learn(state, params, arm, loss, propensity, mark):",
+    ]
+    lines += ["    ftrl.add_loss(state, arm, 0.01 * loss / propensity)"]
+    lines += ["LEARNER = dataclasses.replace(tsallis.LEARNER, name='deaf', learn=learn)"]
+    (tmp_path / "deaf.py").write_text("\n".join(lines) + "\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert main(["audit", "spread-k10/none", "--split", "--learner", "deaf:LEARNER", "--rounds", "3000"]) == 1
+    assert "regret is at most the bound: NO; the noise is biased: no known reason" in capsys.readouterr().out
+
+
+def test_a_split_needs_a_leader(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["audit", "stochastic-k10/100", "--split", "--learner", "ucb"]) == 2
+    assert "learner 'ucb' does not follow the regularised leader" in capsys.readouterr().err
+
+
 def test_an_audit_needs_a_cell_of_the_suite(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["audit", "stochastic-k10/1001"]) == 2
     assert "unknown cell 'stochastic-k10/1001'" in capsys.readouterr().err
@@ -182,6 +223,20 @@ def test_the_tables_of_the_page_are_made_by_its_experiment() -> None:
     assert float(drift.split(" | ")[2].rstrip(" |")) < 0.3
     measured, allowed = balance.splitlines()[2].split(" | ")[1:3]
     assert 0.0 < float(measured) < float(allowed.replace(",", ""))
+
+
+def test_the_table_of_splits_is_made_by_its_experiment() -> None:
+    words = ["--cells", "stochastic-k2/none", "stochastic-k10/by-loss", "--learners", "hybrid", "exp3_delayed"]
+    script = PROJECT / "experiments" / "split.py"
+    done = subprocess.run(
+        [sys.executable, str(script), *words, "--rounds", "300", "--replications", "4"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    rows = {line.split(" | ")[0]: line.split(" | ") for line in done.stdout.splitlines() if line.startswith("| `")}
+    assert rows["| `hybrid`"][1:3] == ["2", "2"]
+    assert rows["| `exp3_delayed`"][1:3] == ["1", "1"]  # it must know delays that depend on nothing
 
 
 @pytest.mark.slow
