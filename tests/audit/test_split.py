@@ -189,6 +189,7 @@ def test_each_term_is_what_its_definition_says(name: str) -> None:
         for term, expected in terms(RULES[name], trace, losses, delays).items():
             assert getattr(found, term)[number] == pytest.approx(expected, abs=1e-7), term
     assert found.error < 1e-9
+    assert found.follows
     assert (found.decisions_given_up >= 3).all()
     assert (np.abs(found.pilot) < 1e-12).all()
     assert ("robust" in name) == bool((found.decisions_given_up > 3).any())
@@ -227,12 +228,20 @@ def test_outcomes_that_the_learner_leaves_out_are_given_up_whatever_their_loss()
 
 
 def test_a_leader_that_begins_anew_is_several_leaders() -> None:
-    found = split("exp3_delayed", "bernoulli:means=[0.2,0.8]", "constant:delay=1", rounds=300, replications=3)
-    once = split("exp3_adaptive", "bernoulli:means=[0.2,0.8]", "constant:delay=1", rounds=300, replications=3)
+    """Epoch m of the doubling has the entropy rate sqrt(2^m) / log K, and so the penalty sqrt(2^m)."""
+    losses = RecordedLosses(np.tile([1.0, 0.5], (300, 1)))
+    found = split("exp3_delayed", losses, rounds=300, replications=2)
+    left, m, penalty = 300, 0, 0.0
+    while left > 0:
+        m += 1
+        length = math.floor(2.0**m / (math.e * math.log(2)))
+        penalty += math.sqrt(2.0**m) if length else 0.0
+        left -= length
+    assert m > 6
+    assert found.penalty == pytest.approx([penalty] * 2, rel=1e-9)
     assert found.error < 1e-9
     assert (found.slack >= 0.0).all()
-    assert (np.abs(found.noise) < 100.0).all()  # sums that went back to 0 are no estimates
-    assert (found.penalty > once.penalty).all()
+    assert (found.decisions_given_up == 0).all()
 
 
 # Expectations
@@ -288,6 +297,10 @@ def test_delays_that_depend_on_the_loss_give_bias_where_decisions_are_given_up()
     assert found.assumptions == ("delays depend on the loss, and decisions are given up",)
     assert "delays depend on the loss" in found.verdict
     assert not found.broken  # what is not claimed cannot be broken
+    too_safe = split("tsallis", problem[0], "byloss:good=never,bad=0", rounds=1000, replications=10)
+    assert too_safe.unbiased is False
+    assert too_safe.mean("noise").high < 0.0
+    assert too_safe.holds
     soon = split("tsallis", problem[0], "byloss:good=0,bad=0", rounds=1000, replications=10)
     assert soon.assumptions == ()
     assert soon.unbiased
