@@ -1,6 +1,6 @@
 """The regret of every leader on every cell, split into terms: the table of docs/theory.md.
 
-    python experiments/split.py                     # all leaders on all cells of the suite: about ten minutes
+    python experiments/split.py                     # all leaders on all cells of the suite: about five minutes
 
 Prints a table as Markdown, a row for each leader: in how many cells mean regret is at most the mean bound, the cell
 where regret comes closest to it or goes furthest beyond, and where the noise is not 0 and why. Cells are played for at
