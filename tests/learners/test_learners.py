@@ -236,7 +236,7 @@ def test_memory_is_bounded_when_nothing_ever_arrives() -> None:
         (lambda: learners.tune("robust", delay_constant=math.nan), ["delay_constant is nan"]),
         (lambda: learners.tune("robust", delay_constant="much"), ["delay_constant is 'much'"]),
         (lambda: learners.tune("robust:delay_constant"), ["'delay_constant'", "key=value"]),
-        (lambda: learners.tune("tsallis", exploration=2.0), ["'exploration'", "none here"]),
+        (lambda: learners.tune("tsallis", exploration=2.0), ["'exploration'", "allowed is one of settled"]),
     ],
 )
 def test_bad_names_and_parameters(call: Any, words: list[str]) -> None:

@@ -31,12 +31,12 @@ def answer(parser: argparse.ArgumentParser) -> None:
 
 
 def learners(prefix: str = "", **rest: Any) -> list[str]:
-    """Return the names of learners; behind a name and a colon, its parameters."""
+    """Return the names of learners; behind a name and a colon, what can be set of it."""
     from belated.learners import catalogue
 
     name, colon, _ = prefix.partition(":")
     if colon and name in catalogue:
-        return [f"{name}:{parameter.name}=" for parameter in catalogue[name].parameters]
+        return [f"{name}:{word}=" for word in catalogue[name].words]
     return list(catalogue)
 
 

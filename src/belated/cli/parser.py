@@ -35,6 +35,8 @@ delays         none, constant:delay=100, geometric:mean=50, uniform:low=0,high=2
                empirical:file=delays.txt           delays drawn from a file
 learners       robust, robust:delay_constant=1, bold:base=exp3; `belated learners` lists them.
                Learners that need to know something about the problem are told, and marked †.
+               thompson:settled=10000 hears of no outcome before its decision is 10,000 rounds
+               old; every learner takes settled.
 your own       module:NAME, where module.py may be in the current folder: see docs/concepts.md
 
 A TOML file may set learners, environments and delays (lists), rounds, replications and seed.

@@ -43,7 +43,8 @@ Run one learner with several values of one parameter on cells of the suite, and 
     belated sweep exp3_drift:exploration=0.5,delay_constant=1,0.1
 
 The parameter that has several values is varied. Exactly one parameter may have several.
-`belated learners NAME` lists the parameters of a learner.
+`belated learners NAME` lists the parameters of a learner. Every learner also takes settled, how
+many rounds old a decision must be before its outcome is learned from: thompson:settled=0,10000.
 """
 
 REPORT_HELP = """\

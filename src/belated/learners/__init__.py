@@ -9,6 +9,7 @@ True
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
 from belated import specs
 from belated.errors import InvalidValue, unknown
@@ -77,22 +78,29 @@ def find(name: str) -> Learner:
     return catalogue[name]
 
 
-def tune(learner: "str | Learner | TunedLearner", **values: Value) -> TunedLearner:
+def tune(learner: "str | Mapping[str, Any] | Learner | TunedLearner", **values: Value) -> TunedLearner:
     """Return a learner with its parameters set.
 
-    The learner is a spec such as `robust:delay_constant=1`, a `module:NAME` for one of your own, or an object.
+    The learner is a spec such as `robust:delay_constant=1`, a table {name = "robust", delay_constant = 1}, a
+    `module:NAME` for one of your own, or an object. Besides its parameters every learner takes `settled`, for
+    simulations: it hears of the outcome of a decision only when the decision is at least so many rounds old.
+
+    >>> from belated import learners
+    >>> learners.tune("thompson", settled=10_000).label
+    'thompson:settled=10000'
     """
+    if isinstance(learner, Mapping) and isinstance(learner.get("name"), str):
+        return tune(learner["name"], **{key: value for key, value in learner.items() if key != "name"} | values)
     if isinstance(learner, str) and specs.is_reference(learner, catalogue):
         learner = _loaded(learner)
     if isinstance(learner, TunedLearner):
-        if not values:
-            return learner
-        return learner.learner.with_parameters(**{**learner.values, **values})
+        return learner.with_parameters(**values) if values else learner
     if isinstance(learner, Learner):
         return learner.with_parameters(**values)
     if not isinstance(learner, str):
         raise InvalidValue(
-            f"learner is {learner!r}; a spec such as 'robust:delay_constant=1', module:NAME or a Learner is needed",
+            f"learner is {learner!r}; a spec such as 'robust:delay_constant=1', a table with a name, module:NAME or a"
+            " Learner is needed",
             "learner",
         )
     name, settings = specs.parse(learner)

@@ -32,6 +32,9 @@ A learner that needs more declares it:
 
 A learner that takes the outcomes that arrive for a fair sample of all, as one does that averages them, declares that,
 too: `fair_arrivals`. Bandits warn where many outcomes are missing.
+
+Every learner takes one setting more, `settled`: it is about the run, not about the algorithm, so learners do not
+declare it and never see it (`TunedLearner`).
 """
 
 import math
@@ -47,7 +50,7 @@ from belated.core import ftrl, pages
 from belated.core.kernels import CHOSEN, DECIDE, FORGET, LEARN, PATIENCE, address
 from belated.core.layout import Layout
 from belated.core.rounds import NONE
-from belated.errors import InvalidValue, unknown
+from belated.errors import InvalidValue, check_count, unknown
 
 Value = float | str
 
@@ -208,12 +211,17 @@ class Learner:
         clock["pages_place"] = NONE if self.pages is None else self.pages.at
         clock["keeps_skipped"] = self.keeps_skipped
 
-    def with_parameters(self, **values: Value) -> "TunedLearner":
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What can be set of it: its parameters, and `settled`."""
+        return (*(parameter.name for parameter in self.parameters), "settled")
+
+    def with_parameters(self, settled: Value = 0, **values: Value) -> "TunedLearner":
         """Return this learner with some parameters set; the others keep their defaults."""
         table = {parameter.name: parameter for parameter in self.parameters}
         for name in values:
             if name not in table:
-                raise unknown(f"parameter of {self.name}", name, table, field=name)
+                raise unknown(f"parameter of {self.name}", name, self.words, field=name)
         optional = {parameter.name for parameter in self.parameters if parameter.shown(parameter.default) == "unknown"}
         if missing := sorted(optional - values.keys()) if optional & values.keys() else []:
             given = sorted(optional & values.keys())
@@ -225,7 +233,7 @@ class Learner:
         checked = {name: table[name].check(value) for name, value in values.items()}
         if self.check:
             self.check(checked)
-        return TunedLearner(self, checked)
+        return TunedLearner(self, checked, check_count("settled", settled, least=0))
 
     @property
     def addresses(self) -> tuple[int, ...]:
@@ -245,6 +253,8 @@ class TunedLearner:
 
     learner: Learner
     values: Mapping[str, Value]
+    settled: int = 0
+    """How many rounds old a decision is, at least, when a simulation lets the learner hear of its outcome."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.label!r})"
@@ -253,8 +263,14 @@ class TunedLearner:
     def label(self) -> str:
         """The learner's name, with the parameters that were set: `robust:delay_constant=1`."""
         table = {parameter.name: parameter for parameter in self.learner.parameters}
-        settings = ",".join(f"{name}={table[name].shown(value)}" for name, value in self.values.items())
-        return f"{self.learner.name}:{settings}" if settings else self.learner.name
+        settings = [f"{name}={table[name].shown(value)}" for name, value in self.values.items()]
+        if self.settled:
+            settings.append(f"settled={self.settled}")
+        return f"{self.learner.name}:{','.join(settings)}" if settings else self.learner.name
+
+    def with_parameters(self, **values: Value) -> "TunedLearner":
+        """Return the same with some more parameters set."""
+        return self.learner.with_parameters(**{"settled": self.settled, **self.values, **values})
 
     def value(self, parameter: Parameter) -> Value:
         return self.values.get(parameter.name, parameter.default)

@@ -18,7 +18,7 @@ from typing import Any
 
 from belated.core import pages
 from belated.core.kernels import Vector, kernel
-from belated.learners.learner import Learner, Pages, TunedLearner
+from belated.learners.learner import Learner, Pages, TunedLearner, Value
 
 ROUND = 0
 PATIENCE = 1
@@ -71,9 +71,9 @@ def page_size(n_arms: int) -> int:
     return PAGE_SIZE
 
 
-def _mailbox(waits: bool) -> Learner:
+def _mailbox(name: str, waits: bool) -> Learner:
     return Learner(
-        name="mailbox",
+        name=name,
         summary="a stand-in for a learner written in plain Python",
         paper="none",
         size=size,
@@ -88,26 +88,26 @@ def _mailbox(waits: bool) -> Learner:
 class PythonLearner(TunedLearner):
     """A learner written in plain Python, with a name; `make(n_arms, rng)` is called once for each replication."""
 
-    def __init__(self, name: str, make: Callable[..., Any]) -> None:
+    def __init__(self, name: str, make: Callable[..., Any], settled: Value = 0) -> None:
         for method in ("decide", "learn"):
             if isinstance(make, type) and not callable(getattr(make, method, None)):
                 raise ValueError(
                     f"{make.__name__} has no method {method}; decide(outstanding) and learn(arm, loss,"
                     " propensity, round) are needed"
                 )
-        super().__init__(_mailbox(callable(getattr(make, "patience", None))), {})
+        mailbox = _mailbox(name, callable(getattr(make, "patience", None)))
+        super().__init__(mailbox, {}, mailbox.with_parameters(settled=settled).settled)
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "make", make)
 
     name: str
     make: Callable[..., Any]
 
-    @property
-    def label(self) -> str:
-        return self.name
+    def with_parameters(self, **values: Value) -> TunedLearner:
+        return PythonLearner(self.name, self.make, super().with_parameters(**values).settled)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, PythonLearner) and (self.name, self.make) == (other.name, other.make)
+        return isinstance(other, PythonLearner) and (self.label, self.make) == (other.label, other.make)
 
     def __hash__(self) -> int:
-        return hash((self.name, self.make))
+        return hash((self.label, self.make))

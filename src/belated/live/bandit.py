@@ -69,6 +69,12 @@ class Bandit:
             raise InvalidValue(
                 f"learner {tuned.label!r} is plain Python, for simulations; live, call it yourself", "learner"
             )
+        if tuned.settled:
+            raise InvalidValue(
+                f"settled is {tuned.settled}, which is for simulations; live, observe outcomes when they are settled,"
+                ' or let an experiment of the service learn at its deadline: "learn": "deadline"',
+                "settled",
+            )
         labels = arm_labels(arms)
         params = tuned.params
         clock = rounds.new_clock()

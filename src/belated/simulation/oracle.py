@@ -7,7 +7,8 @@ tail_index      alpha, where P(delay > n) falls like n^-alpha, up to a factor, i
 
 Where delays depend on the arm or the loss, they are the longest of the round. An outcome that would come after the
 last round counts as taking until then, as in the papers (t + d_t <= T): one that never comes in round 1 makes the
-longest delay T - 1.
+longest delay T - 1. A learner that hears of settled outcomes alone is told of delays as it meets them: at least
+`settled`.
 """
 
 from collections.abc import Iterable
@@ -43,10 +44,10 @@ def check(learners: Iterable[TunedLearner], delays: Delays) -> None:
 
 
 def tell(
-    names: set[str], law: Delays, rounds: int, filled: Iterable[tuple[int, NDArray[np.int64]]]
+    names: set[str], law: Delays, rounds: int, filled: Iterable[tuple[int, NDArray[np.int64]]], settled: int = 0
 ) -> dict[str, float]:
     """Return the truth under these names; `filled` holds the delays, in pieces, each with the number of its first
-    round.
+    round, and `settled` is the least that they count as.
     """
     truth: dict[str, float] = {}
     if "horizon" in names:
@@ -58,7 +59,7 @@ def tell(
         for first, delays in filled:
             left = rounds - np.arange(first, first + len(delays))
             slowest = delays if delays.ndim == 1 else delays.max(axis=1)
-            within = np.minimum(slowest, left)
+            within = np.minimum(np.maximum(slowest, min(settled, rounds)), left)
             longest = max(longest, int(within.max(initial=0)))
             total += int(within.sum())
         truth |= {"longest_delay": float(longest), "total_delay": float(total)}

@@ -115,11 +115,22 @@ def _fill_delays(job: Job, rng: np.random.Generator, rounds: NDArray[np.int64]) 
     return _filled(job.delays, delays, shape, np.int64)
 
 
-def _truth(job: Job, replication: int) -> dict[str, float]:
-    """Return what a replication tells learners that must know it. Delays are filled once more, if one asks."""
+def _truth(job: Job, replication: int) -> dict[int, dict[str, float]]:
+    """Return what a replication tells learners that must know it, by what is `settled` for them. Delays are filled once
+    more, if one asks.
+    """
+    told = {}
+    for settled in {tuned.settled for tuned in job.learners}:
+        wanted = oracle.wanted(tuned for tuned in job.learners if tuned.settled == settled)
+        told[settled] = oracle.tell(wanted, job.delays, job.rounds, _all_delays(job, replication), settled)
+    return told
+
+
+def _all_delays(job: Job, replication: int) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    """Yield the delays of a replication in pieces, each with the number of its first round."""
     _, for_delays, _, _ = _streams(job, replication)
-    filled = ((int(rounds[0]), _fill_delays(job, for_delays, rounds)) for rounds in _pieces(job))
-    return oracle.tell(oracle.wanted(job.learners), job.delays, job.rounds, filled)
+    for rounds in _pieces(job):
+        yield int(rounds[0]), _fill_delays(job, for_delays, rounds)
 
 
 def _filled(source: object, values: NDArray[Any], shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
@@ -164,12 +175,12 @@ def _replicate(job: Job, replication: int, count: _Count) -> ReplicationResult:
     )
 
 
-def _learner_run(job: Job, tuned: TunedLearner, replication: int, told: dict[str, float]) -> LearnerRun:
+def _learner_run(job: Job, tuned: TunedLearner, replication: int, told: dict[int, dict[str, float]]) -> LearnerRun:
     n_arms = job.environment.n_arms
     if isinstance(tuned, PythonLearner):
         rng = _streams(job, replication)[3]
         return PythonLearnerRun(tuned, n_arms, job.rounds, job.keep_trace, rng, job.window)
-    return LearnerRun(tuned, n_arms, job.rounds, job.keep_trace, told, job.window)
+    return LearnerRun(tuned, n_arms, job.rounds, job.keep_trace, told[tuned.settled], job.window)
 
 
 def play_again(job: Job, replication: int) -> Iterator[tuple[Chunk, LearnerRun]]:

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from belated.core import pages
 from belated.core.rounds import NONE, Run, enlarge, new_clock, new_memory
+from belated.delays import NEVER
 from belated.environments import Floats
 from belated.errors import InvalidValue
 from belated.learners import TunedLearner, python_learner
@@ -46,7 +47,7 @@ class Trace:
     skipped: NDArray[np.int64]
     """The round given up on at the end of each round, or 0."""
     delays: NDArray[np.int64]
-    """Of the decision of each round, as the law of delay had it; it may be skipped before."""
+    """Of the decision of each round, as the law of delay had it, but at least `settled`; it may be skipped before."""
     losses: Floats
     """Of the decision of each round, learned from or not; nan where it had not come by the last round."""
 
@@ -96,6 +97,12 @@ class Chunk(NamedTuple):
         """The place of these rounds in arrays over all rounds."""
         return slice(self.first - 1, self.first - 1 + self.size)
 
+    def settled(self, least: int) -> "Chunk":
+        """Return the same rounds, no outcome earlier than so many rounds after its decision."""
+        delays = self.rounds.delays
+        late = np.where(delays < 0, delays, np.maximum(delays, min(least, NEVER)))  # below 0: refused when it is played
+        return self._replace(rounds=self.rounds._replace(delays=late))
+
 
 def new_chunk(
     first: int,
@@ -128,6 +135,7 @@ class LearnerRun:
         losses and loss estimates too.
         """
         self.learner = learner = tuned.learner
+        self.settled = tuned.settled
         self.rounds = rounds
         clock = new_clock()
         learner.connect(clock)
@@ -156,18 +164,18 @@ class LearnerRun:
 
     def play(self, chunk: Chunk) -> Floats:
         """Play a chunk; return the sum of the expected losses of all decisions up to each of its rounds."""
-        notes, before = self._begin(chunk)
+        chunk, notes, before = self._begin(chunk)
         self._play(chunk, notes, 0, chunk.size, before)
         return notes.paid
 
-    def _begin(self, chunk: Chunk) -> tuple[Notes, float]:
-        """Return where to note the rounds of a chunk, and what was paid before them."""
+    def _begin(self, chunk: Chunk) -> tuple[Chunk, Notes, float]:
+        """Return a chunk as this learner meets it, where to note its rounds, and what was paid before them."""
         before = float(self.notes.paid[-1])
         if self.notes.paid.size != chunk.size:
             self.notes = self.notes._replace(paid=np.empty(chunk.size))
         names = ("columns", "patience", "losses", "distributions", "estimates")
         rows = {name: self._rows(getattr(self.notes, name), chunk) for name in names}
-        return self.notes._replace(**rows), before
+        return chunk.settled(self.settled) if self.settled else chunk, self.notes._replace(**rows), before
 
     @staticmethod
     def _rows(kept: NDArray[Any], chunk: Chunk) -> NDArray[Any]:
@@ -239,7 +247,7 @@ class PythonLearnerRun(LearnerRun):
         self.object: Any = tuned.make(n_arms, rng)
 
     def play(self, chunk: Chunk) -> Floats:
-        notes, before = self._begin(chunk)
+        chunk, notes, before = self._begin(chunk)
         for j in range(chunk.size):
             self._decide(chunk.first + j)
             self._play(chunk, notes, j, j + 1, before)

@@ -239,7 +239,7 @@ def replay(
     if wrong.size:
         raise InvalidValue(f"draws[{wrong[0]}] is {numbers[wrong[0]]}; a number of at least 0 and below 1 is needed")
     oracle.check([tuned], waits)
-    told = oracle.tell(oracle.wanted([tuned]), waits, numbers.size, [(1, waits.delays)])
+    told = oracle.tell(oracle.wanted([tuned]), waits, numbers.size, [(1, waits.delays)], tuned.settled)
     run = LearnerRun(tuned, table.n_arms, numbers.size, True, told)
     if numbers.size:
         run.play(new_chunk(1, numbers, waits.delays, table.losses, numbers.size, losses=table.losses))
