@@ -39,12 +39,12 @@ def assert_same(one: Any, other: Any) -> None:
 def test_delays_below_it_make_no_difference(law: str) -> None:
     """With delays of at most 30, `settled=30` is a constant delay of 30: to the bit, for what learners are told too."""
     settled = simulate([f"{name}:settled=30" for name in LEARNERS], ARMS, law, **PROBLEM)
-    assert_same(settled, simulate(LEARNERS, ARMS, 30, **PROBLEM))
+    assert_same(settled, simulate(LEARNERS, ARMS, "constant:delay=30", **PROBLEM))
 
 
 def test_a_learner_that_is_told_each_delay_is_told_the_settled_one() -> None:
     settled = simulate("exp3_delayed:settled=30", ARMS, "uniform:low=0,high=29", **PROBLEM)
-    assert_same(settled, simulate("exp3_delayed", ARMS, 30, **PROBLEM))
+    assert_same(settled, simulate("exp3_delayed", ARMS, "constant:delay=30", **PROBLEM))
 
 
 def test_longer_delays_stay_as_they_are() -> None:
@@ -120,9 +120,10 @@ def test_bad_delays_are_still_refused() -> None:
 
 
 def test_live_it_is_refused_with_advice() -> None:
-    for make in (lambda: Bandit(2, "ucb:settled=5"), lambda: Bandit(2, "ucb", settled=5)):
+    words: list[tuple[str, dict[str, int]]] = [("ucb:settled=5", {}), ("ucb", {"settled": 5})]
+    for learner, parameters in words:
         with pytest.raises(ValueError, match=r"settled is 5, .* observe outcomes when they are settled, or .* service"):
-            make()
+            Bandit(2, learner, **parameters)
     Bandit(2, "ucb:settled=0")
 
 
