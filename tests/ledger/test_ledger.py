@@ -11,7 +11,7 @@ import pytest
 
 from belated.api.types import Deadline
 from belated.ledger import Ledger, open_ledger, sql
-from belated.ledger.base import CHUNK, ExperimentExists, TooManyExperiments
+from belated.ledger.base import CHUNK, ExperimentExists, LedgerUnavailable, TooManyExperiments
 from belated.ledger.events import ApiKey, DecisionRecord, Event, ExperimentRecord, Fate, Kind, Status
 from support.ledger_helpers import MOST, append, decision, default, experiment, look, outcome, settings, together
 from support.serving import KINDS, Stores
@@ -151,7 +151,7 @@ def test_what_is_due_has_waited_and_has_no_outcome(ledger: Ledger, monkeypatch: 
 
     def due(after: int, before: int) -> tuple[list[int], int, bool, int | None]:
         with ledger.transaction() as transaction:
-            found = transaction.due(record.number, after, before)
+            found = transaction.due(record.number, after, before, held=False)
         for id, known in found.decisions:
             n = known.round
             assert (id, known) == (f"d{n}", DecisionRecord(n, n % 3, 1 / n, ats[n - 1], None, 0, False))
@@ -168,6 +168,31 @@ def test_what_is_due_has_waited_and_has_no_outcome(ledger: Ledger, monkeypatch: 
     assert due(3, 50) == ([4, 5], 6, True, None)
     assert due(6, 50) == ([7], 7, False, None)
     assert due(3, 30) == ([4, 5], 5, False, 40)
+
+
+def test_where_outcomes_are_held_what_is_due_has_not_been_learned_from(ledger: Ledger) -> None:
+    record = experiment(ledger)
+    events = [decision(n, n, at=10 * n) for n in range(1, 7)]
+    came = [outcome(7, 2, 0.5), outcome(8, 3), outcome(9, 3, kind=Kind.SETTLED), default(10, 4), outcome(11, 4)]
+    append(ledger, record.number, [*events, *came])
+
+    def due(before: int) -> list[tuple[int, float | None, int]]:
+        with ledger.transaction() as transaction:
+            found = transaction.due(record.number, 0, before, held=True)
+        return [(known.round, known.loss, known.fate) for _, known in found.decisions]
+
+    assert due(19) == [(1, None, 0)]
+    assert due(59) == [(1, None, 0), (2, 0.5, Fate.HELD), (5, None, 0)]
+    append(ledger, record.number, [outcome(12, 2, 0.5, kind=Kind.SETTLED)])
+    assert due(59) == [(1, None, 0), (5, None, 0)]
+
+
+def test_an_outcome_that_was_held_is_heard_of_once(ledger: Ledger) -> None:
+    record = experiment(ledger)
+    append(ledger, record.number, [decision(1, 1), outcome(2, 1), outcome(3, 1, kind=Kind.SETTLED)])
+    with pytest.raises(LedgerUnavailable):
+        append(ledger, record.number, [outcome(4, 1, kind=Kind.SETTLED)])
+    assert len(ledger.events(record.number)) == 3
 
 
 def test_keys_stay_as_they_were_added_until_they_are_revoked(ledger: Ledger) -> None:

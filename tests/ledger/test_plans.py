@@ -9,7 +9,7 @@ from belated.ledger import open_ledger
 from belated.ledger.postgres import _KNOWN as POSTGRES_KNOWN
 from belated.ledger.postgres import _TAIL as POSTGRES_TAIL
 from belated.ledger.postgres import PostgresLedger
-from belated.ledger.sql import DUE, EVENTS, TAIL
+from belated.ledger.sql import DUE, DUE_HELD, EVENTS, TAIL
 from belated.ledger.sqlite import _KNOWN as SQLITE_KNOWN
 from belated.ledger.sqlite import SqliteLedger
 from support.serving import Stores
@@ -19,8 +19,14 @@ SQLITE = {
     "tail": (TAIL, (1, 0)),
     "events": (EVENTS, (1, 0, 10)),
     "due": (DUE, (1, 0, 10)),
+    "due, outcomes held": (DUE_HELD, (1, 0, 10)),
 }
-POSTGRES = {"known": (POSTGRES_KNOWN, (["a", "b"], 1)), "tail": (POSTGRES_TAIL, (1, 0)), "due": (DUE, (1, 0, 10))}
+POSTGRES = {
+    "known": (POSTGRES_KNOWN, (["a", "b"], 1)),
+    "tail": (POSTGRES_TAIL, (1, 0)),
+    "due": (DUE, (1, 0, 10)),
+    "due, outcomes held": (DUE_HELD, (1, 0, 10)),
+}
 
 
 @pytest.mark.parametrize("statement", SQLITE)

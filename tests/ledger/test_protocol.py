@@ -6,7 +6,7 @@ from contextlib import closing
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -24,7 +24,7 @@ from belated.api.types import Deadline
 from belated.ledger import open_ledger, sql
 from belated.ledger.base import LedgerUnavailable
 from belated.ledger.commands import ApplyDeadlines, Change, Command, Decide, KeepSnapshot, Observe, Read
-from belated.ledger.events import SECOND, ExperimentRecord, ExperimentSettings, Status
+from belated.ledger.events import SECOND, ExperimentRecord, ExperimentSettings, Kind, Status
 from belated.ledger.processor import CommandProcessor
 from belated.ledger.sql import SqlLedger
 from belated.ledger.verify import verify
@@ -45,6 +45,13 @@ WISHES = st.one_of(
 )
 SEED = st.integers(0, 1_000_000)
 WORKER = st.sampled_from(sorted(WORKERS))
+MISSING: dict[str, Literal["wait"] | Deadline] = {
+    "waits": "wait",
+    "defaults": Deadline(10.0, 0.9),
+    "holds": Deadline(10.0, 0.9, "deadline"),
+}
+WHICH = st.integers(0, len(MISSING) - 1)
+LEARNER = st.sampled_from(sorted(LEARNERS))
 
 
 @pytest.fixture(params=KINDS)
@@ -55,7 +62,7 @@ def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SqlLedger
 
 
 class Workers(RuleBasedStateMachine):
-    """Three workers, two experiments, one of them with a deadline."""
+    """Three workers and three experiments: without a deadline, with one, and with outcomes that are held until it."""
 
     numbers = count()
 
@@ -69,23 +76,19 @@ class Workers(RuleBasedStateMachine):
         self.verified: dict[str, int] = {}
         """Events that were there when an experiment was last read from the beginning."""
 
-    @initialize(
-        learners=st.tuples(st.sampled_from(sorted(LEARNERS)), st.sampled_from(sorted(LEARNERS))),
-        seeds=st.tuples(SEED, SEED),
-    )
-    def begin(self, learners: tuple[str, str], seeds: tuple[int, int]) -> None:
+    @initialize(learners=st.tuples(LEARNER, LEARNER, LEARNER), seeds=st.tuples(SEED, SEED, SEED))
+    def begin(self, learners: tuple[str, ...], seeds: tuple[int, ...]) -> None:
         self.controls.now = START
-        for which, learner in zip(("waits", "defaults"), learners, strict=True):
-            missing = Deadline(10.0, 0.9) if which == "defaults" else "wait"
-            name = f"{which}-{next(self.numbers)}"
-            wanted = ExperimentSettings(name, ARMS, learner, LEARNERS[learner], 5, missing)  # type: ignore[arg-type]
+        for word, learner in zip(MISSING, learners, strict=True):
+            name = f"{word}-{next(self.numbers)}"
+            wanted = ExperimentSettings(name, ARMS, learner, LEARNERS[learner], 5, MISSING[word])
             self.records[name], _ = self.ledger.create(wanted, START, 1_000_000)
             self.models[name] = Model(wanted)
-        self.be_busy("keeps none", False, seeds[0])
-        self.be_busy("keeps none", True, seeds[1])
+        for which, seed in enumerate(seeds):
+            self.be_busy("keeps none", which, seed)
 
-    @rule(worker=WORKER, which=st.booleans(), seed=SEED)
-    def be_busy(self, worker: str, which: bool, seed: int) -> None:
+    @rule(worker=WORKER, which=WHICH, seed=SEED)
+    def be_busy(self, worker: str, which: int, seed: int) -> None:
         """Much of what usually happens: without it examples would stay small."""
         rng = random.Random(seed)
         for _ in range(rng.randrange(1, 5)):
@@ -98,20 +101,20 @@ class Workers(RuleBasedStateMachine):
         if rng.random() < 0.5:
             self.agree()
 
-    @rule(worker=WORKER, which=st.booleans(), ids=IDENTIFIED)
-    def decide(self, worker: str, which: bool, ids: list[str | None]) -> None:
+    @rule(worker=WORKER, which=WHICH, ids=IDENTIFIED)
+    def decide(self, worker: str, which: int, ids: list[str | None]) -> None:
         self.ask(worker, [(which, ("decide", ids))], "")
 
-    @rule(worker=WORKER, which=st.booleans(), outcomes=OUTCOMES)
-    def observe(self, worker: str, which: bool, outcomes: list[Any]) -> None:
+    @rule(worker=WORKER, which=WHICH, outcomes=OUTCOMES)
+    def observe(self, worker: str, which: int, outcomes: list[Any]) -> None:
         self.ask(worker, [(which, ("observe", outcomes))], "")
 
     @rule(
         worker=WORKER,
-        wishes=st.lists(st.tuples(st.booleans(), WISHES), min_size=1, max_size=5),
+        wishes=st.lists(st.tuples(WHICH, WISHES), min_size=1, max_size=5),
         fate=st.sampled_from(["", LOST, UNSEEN, UNSEEN_LOST]),
     )
-    def ask(self, worker: str, wishes: list[tuple[bool, tuple[str, Any]]], fate: str) -> None:
+    def ask(self, worker: str, wishes: list[tuple[int, tuple[str, Any]]], fate: str) -> None:
         names = list(self.models)
         commands = [self._command(names[which], *wish) for which, wish in wishes]
         self.controls.next = fate
@@ -149,8 +152,8 @@ class Workers(RuleBasedStateMachine):
         self.processors[worker] = CommandProcessor(self.ledger, WORKERS[worker])
 
     @precondition(lambda self: all(len(model.events) > 40 for model in self.models.values()))
-    @rule(which=st.booleans())
-    def archive(self, which: bool) -> None:
+    @rule(which=WHICH)
+    def archive(self, which: int) -> None:
         self.ask("keeps none", [(which, ("change", Status.ARCHIVED))], "")
 
     @rule(worker=WORKER)
@@ -210,3 +213,6 @@ def test_workers_do_what_the_model_does(ledger: SqlLedger, monkeypatch: pytest.M
     )
     run_state_machine_as_test(partial(Workers, ledger, controls), settings=wanted)  # type: ignore[arg-type]
     assert any(ledger.snapshots(record.number) for record in ledger.experiments())
+    held = [record.number for record in ledger.experiments() if record.settings.missing == MISSING["holds"]]
+    kinds = {event.kind for number in held for event in ledger.events(number)}
+    assert {Kind.OUTCOME, Kind.DEFAULT, Kind.SETTLED} < kinds

@@ -89,6 +89,7 @@ class Made:
     loss: float | None = None
     fate: Fate | None = None
     defaulted: bool = False
+    settled: bool = False
 
 
 class Model:
@@ -127,9 +128,14 @@ class Model:
         missing = self.settings.missing
         if isinstance(missing, Deadline):
             for made in self.made.values():
-                if made.loss is None and not made.defaulted and made.at + missing.deadline * SECOND <= now:
+                if made.defaulted or made.at + missing.deadline * SECOND > now:
+                    continue
+                if made.loss is None:
                     made.defaulted = True
                     self._came(Kind.DEFAULT, made, missing.loss, self._learned(made, missing.loss), now)
+                elif made.fate == Fate.HELD and not made.settled:
+                    made.settled = True
+                    self._came(Kind.SETTLED, made, made.loss, self._learned(made, made.loss), now)
 
     def _decide(self, command: Decide, answer: Answer, now: int) -> None:
         if self.status != Status.ACTIVE and any(id not in self.made for id in command.ids):
@@ -162,7 +168,12 @@ class Model:
             return id, "unknown", None
         if made.loss is None:
             made.loss = loss
-            made.fate = Fate.LATE if made.defaulted else self._learned(made, loss)
+            if made.defaulted:
+                made.fate = Fate.LATE
+            elif isinstance(self.settings.missing, Deadline) and self.settings.missing.learn == "deadline":
+                made.fate = Fate.HELD
+            else:
+                made.fate = self._learned(made, loss)
             self._came(Kind.OUTCOME, made, loss, made.fate, now)
             return id, _word(made), None
         return (id, "repeated", _word(made)) if made.loss == loss else (id, "conflict", None)
@@ -180,7 +191,7 @@ class Model:
 
 
 def _word(made: Made) -> str:
-    return "used" if made.fate == Fate.USED else "skipped"
+    return {Fate.USED: "used", Fate.HELD: "held"}.get(made.fate or Fate.LATE, "skipped")
 
 
 def read(processor: CommandProcessor, name: str) -> View:

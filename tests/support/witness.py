@@ -9,7 +9,7 @@ from belated.ledger.events import Event, Fate, Kind
 from belated.ledger.state import ExperimentState
 from belated.ledger.verify import verify
 
-RECEIPTS = {Fate.USED: "used", Fate.SKIPPED: "skipped", Fate.LATE: "skipped"}
+RECEIPTS = {Fate.USED: "used", Fate.SKIPPED: "skipped", Fate.LATE: "skipped", Fate.HELD: "held"}
 
 
 class Witness:
@@ -20,7 +20,7 @@ class Witness:
         self.decisions: dict[str, tuple[int, Any, float]] = {}
         """Id -> round, arm, propensity."""
         self.outcomes: dict[str, tuple[float, str]] = {}
-        """Id of a decision -> the loss that was taken, and whether it was used or skipped."""
+        """Id of a decision -> the loss that was taken, and whether it was used, skipped or held."""
         self.firsts: set[str] = set()
         """Ids that somebody was told to be the first to report."""
         self.refused: dict[str, set[float]] = {}
@@ -39,7 +39,7 @@ class Witness:
             self.refused.setdefault(id, set()).add(loss)
             return
         if receipt != "repeated":
-            assert receipt in ("used", "skipped"), answer
+            assert receipt in ("used", "skipped", "held"), answer
             assert id not in self.firsts, f"two were told to be the first to report {id}"
             self.firsts.add(id)
         taken = loss, answer["first"] if receipt == "repeated" else receipt

@@ -37,15 +37,21 @@ Id = Annotated[
 ]
 Label = Annotated[str, Meta(min_length=1, max_length=200)] | Annotated[int, Meta(ge=-MOST_SEED, le=MOST_SEED)]
 Share = Annotated[float, Meta(ge=0, le=1)]
-ReceiptName = Literal["used", "skipped", "repeated", "conflict", "unknown"]
+FirstReceipt = Literal["used", "skipped", "held"]
+"""What a decision's first report can be answered with."""
+ReceiptName = FirstReceipt | Literal["repeated", "conflict", "unknown"]
 StatusName = Literal["active", "paused", "archived"]
 
 
-class Deadline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Deadline(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A default loss, used when no outcome arrives within the deadline."""
 
     deadline: Annotated[float, Meta(gt=0, le=MOST_SECONDS, description="seconds after the decision")]
     loss: Share
+    learn: Annotated[
+        Literal["arrival", "deadline"],
+        Meta(description="when to learn from an outcome: when it is reported, or when the decision's deadline passes"),
+    ] = "arrival"
 
 
 class NewExperiment(msgspec.Struct, forbid_unknown_fields=True):
@@ -119,13 +125,14 @@ class OutcomeReceipt(msgspec.Struct, omit_defaults=True):
     """What happened to an outcome.
 
     used: the learner learned from it. skipped: it is kept in the ledger, but came after the learner's patience or the
-    deadline. repeated: it was reported before; `first` is the receipt of the first report. conflict: another loss was
-    reported before, and the first one counts. unknown: there is no such decision.
+    deadline. held: it is kept, and the learner hears of it when the deadline passes. repeated: it was reported before;
+    `first` is the receipt of the first report. conflict: another loss was reported before, and the first one counts.
+    unknown: there is no such decision.
     """
 
     decision: str
     receipt: ReceiptName
-    first: Literal["used", "skipped"] | UnsetType = UNSET
+    first: FirstReceipt | UnsetType = UNSET
     message: str | UnsetType = UNSET
 
 
@@ -155,11 +162,12 @@ class DelayQuantiles(msgspec.Struct):
 
 
 class OutcomeCounts(msgspec.Struct):
-    """Counts of outcomes: used, skipped, and defaults for missing ones."""
+    """Counts of outcomes: used, skipped, defaults for missing ones, and held until their deadlines pass."""
 
     used: int
     skipped: int
     defaults: int
+    held: int = 0
 
 
 class Experiment(msgspec.Struct):
@@ -205,17 +213,17 @@ class Experiments(msgspec.Struct):
 
 
 class LedgerEvent(msgspec.Struct):
-    """One line of the ledger: a decision, an outcome, a default, or a change of status."""
+    """One line of the ledger: a decision, an outcome, what was learned at a deadline, or a change of status."""
 
     number: int
-    kind: Literal["decision", "outcome", "default", "pause", "resume", "archive"]
+    kind: Literal["decision", "outcome", "default", "settled", "pause", "resume", "archive"]
     at: str
     round: int | None
     decision: str | None
     arm: str | int | None
     propensity: float | None
     loss: float | None
-    receipt: Literal["used", "skipped"] | None
+    receipt: FirstReceipt | None
     waited: float | None
 
 

@@ -65,9 +65,9 @@ class Transaction(ABC):
         """Let nobody else append to this experiment until the transaction ends. Return what is on record of it."""
 
     @abstractmethod
-    def due(self, experiment: int, after: int, before: int) -> Due:
-        """Return decisions made until a time, after the event of a number, that have no outcome; some, the oldest
-        first.
+    def due(self, experiment: int, after: int, before: int, held: bool) -> Due:
+        """Return decisions made until a time, after the event of a number, that have no outcome, or, where outcomes are
+        held, that nothing was learned from; some, the oldest first.
         """
 
     @abstractmethod
@@ -90,7 +90,8 @@ class Ledger(ABC):
       before.
     - **All or nothing.** What a transaction appends is there wholly or not at all, whenever whoever is killed.
     - **Durable.** When a transaction has ended without an error, its events are on disk: they survive a power cut.
-    - **Once.** An experiment has one decision under an id; a decision has at most one outcome and one default.
+    - **Once.** An experiment has one decision under an id; a decision has at most one outcome, one default, and one
+      event that lets the learner hear of an outcome that was held.
     - **Honest.** A transaction that fails raises `LedgerUnavailable`, and nothing of it happened; or, where the
       connection was lost during the commit itself, `Uncertain`. The ledger works again when the cause is gone; nobody
       needs to restart.

@@ -2,16 +2,22 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import msgspec
 
 from belated.api.ids import new_id
-from belated.api.types import DecisionResponse, OutcomeReceipt
+from belated.api.types import DecisionResponse, FirstReceipt, OutcomeReceipt
 from belated.ledger.events import DecisionRecord, Event, ExperimentRecord, Fate, Status
 from belated.ledger.state import ExperimentState
 
-RECEIPTS: dict[int, Literal["used", "skipped"]] = {Fate.USED: "used", Fate.SKIPPED: "skipped", Fate.LATE: "skipped"}
+RECEIPTS: dict[int, FirstReceipt] = {
+    Fate.USED: "used",
+    Fate.SKIPPED: "skipped",
+    Fate.LATE: "skipped",
+    Fate.HELD: "held",
+}
+"""How a report is answered, by what becomes of it."""
 
 
 class Refused(NamedTuple):
@@ -148,7 +154,9 @@ class Read(Command, frozen=True):
 
 
 class ApplyDeadlines(Command, frozen=True):
-    """Take the default losses of decisions whose deadline has passed, which every transaction does first."""
+    """Learn from decisions whose deadline has passed, from outcomes held or default losses: every transaction does so
+    first.
+    """
 
     def answer(self, work: Work) -> Answer:
         return None

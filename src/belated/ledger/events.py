@@ -27,6 +27,8 @@ class Kind(IntEnum):
     PAUSE = 4
     RESUME = 5
     ARCHIVE = 6
+    SETTLED = 7
+    """The deadline of a decision passed, and its outcome was held until then: the learner heard of it."""
 
 
 class Fate(IntEnum):
@@ -37,6 +39,8 @@ class Fate(IntEnum):
     """The learner had given up on the decision."""
     LATE = 3
     """The deadline had passed and the default loss was taken."""
+    HELD = 4
+    """The learner will hear of it when the deadline passes."""
 
 
 class Status(IntEnum):
@@ -50,8 +54,8 @@ class Status(IntEnum):
 class Event(NamedTuple):
     """One row of the ledger. Events of an experiment are numbered from 1 without gaps; `at` never goes back.
 
-    A decision has round, id, arm and propensity. An outcome or a default has round, id, arm, loss, fate and waited. A
-    change of status has none of them: None.
+    A decision has round, id, arm and propensity. An outcome, a default or what was settled has round, id, arm, loss,
+    fate and waited. A change of status has none of them: None.
     """
 
     number: int
@@ -66,7 +70,7 @@ class Event(NamedTuple):
     loss: Any = None
     fate: Any = None
     waited: Any = None
-    """Microseconds from the decision to its outcome."""
+    """Microseconds from the decision to this event."""
 
 
 class ExperimentSettings(msgspec.Struct, frozen=True):

@@ -9,7 +9,8 @@ import msgspec
 
 from belated.api.types import LedgerEvent
 from belated.ledger.base import Ledger
-from belated.ledger.events import SECOND, Event, ExperimentRecord, Fate, Kind, when
+from belated.ledger.commands import RECEIPTS
+from belated.ledger.events import SECOND, Event, ExperimentRecord, Kind, when
 
 FORMATS = {
     "ndjson": "application/x-ndjson",
@@ -19,7 +20,6 @@ FORMATS = {
 """Format -> media type."""
 COLUMNS = LedgerEvent.__struct_fields__
 _WORDS = {kind: kind.name.lower() for kind in Kind}
-_RECEIPTS = {Fate.USED: "used", Fate.SKIPPED: "skipped", Fate.LATE: "skipped", None: None}
 
 
 def pieces(ledger: Ledger, record: ExperimentRecord, format: str, after: int = 0) -> Iterator[bytes]:
@@ -46,7 +46,7 @@ def _line(event: Event, arms: list[str | int]) -> LedgerEvent:
         None if arm is None else arms[arm],
         propensity,
         loss,
-        _RECEIPTS[fate],  # type: ignore[arg-type]
+        None if fate is None else RECEIPTS[fate],
         None if waited is None else waited / SECOND,
     )
 

@@ -85,4 +85,9 @@ MIGRATIONS = (
         "forget snapshots of earlier versions: states are made again from the events, with the longest delay",
         ("DELETE FROM snapshots", "UPDATE experiments SET snapshot = 0"),
     ),
+    Migration(
+        4,
+        "outcomes that are held until the deadline",
+        ("CREATE UNIQUE INDEX settled_by_round ON events (experiment, round) WHERE kind = 7",),
+    ),
 )

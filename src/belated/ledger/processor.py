@@ -35,7 +35,9 @@ class _Loaded:
         self.record = record
         self.state = state
         self.looked_at = state.last_default
-        """The number of an event up to which every decision has an outcome: at least the round of the last default."""
+        """The number of an event up to which no decision has anything to learn at its deadline: at least the round of
+        the last that had.
+        """
         self.snapshot_bytes = 0
         """Of the last one that this worker kept."""
         self.wake = 0
@@ -185,13 +187,18 @@ class CommandProcessor:
             loaded.snapshot_bytes = len(snapshot)
 
     def _apply_deadlines(self, transaction: Transaction, loaded: _Loaded, work: Work) -> bool:
-        """Take the default losses that are due, in the order of the decisions; return False where more may be due."""
+        """Learn from what is due, held outcomes and default losses, in the order of the decisions; return False where
+        more may be due.
+        """
         missing = loaded.record.settings.missing
         if not isinstance(missing, Deadline) or work.now < loaded.wake:
             return True
         span = int(missing.deadline * SECOND)
-        due = transaction.due(loaded.record.number, loaded.looked_at, work.now - span)
+        due = transaction.due(loaded.record.number, loaded.looked_at, work.now - span, missing.learn == "deadline")
         for id, made in due.decisions:
+            if made.loss is not None:
+                work.events.append(work.state.settle(id, made, made.loss, work.now))
+                continue
             work.events.append(work.state.default(id, made, missing.loss, work.now))
             if id in work.known:
                 work.known[id] = work.known[id]._replace(defaulted=True)

@@ -24,7 +24,16 @@ from belated.ledger.base import (
     Transaction,
     Uncertain,
 )
-from belated.ledger.events import SECOND, ApiKey, DecisionRecord, Event, ExperimentRecord, ExperimentSettings, Status
+from belated.ledger.events import (
+    SECOND,
+    ApiKey,
+    DecisionRecord,
+    Event,
+    ExperimentRecord,
+    ExperimentSettings,
+    Fate,
+    Status,
+)
 from belated.ledger.migrations import HISTORY, MIGRATIONS, Migration
 
 COLUMNS = "number, kind, at, round, id, arm, propensity, loss, fate, waited"
@@ -43,11 +52,16 @@ d.id, d.round, d.arm, d.propensity, d.at,
 (SELECT o.loss {_OUTCOME} = 2), (SELECT o.fate {_OUTCOME} = 2), EXISTS (SELECT 1 {_OUTCOME} = 3)
 """
 """Of a decision d. Look-ups one by one, so that no statistics can suggest anything but an index."""
-DUE = f"""
-SELECT d.number, d.at, d.id, d.round, d.arm, d.propensity,
-    NOT EXISTS (SELECT 1 {_OUTCOME} = 2) AND NOT EXISTS (SELECT 1 {_OUTCOME} = 3)
+_DUE = """
+SELECT d.number, d.at, d.id, d.round, d.arm, d.propensity, {loss}, {is_open}
 FROM events d WHERE d.experiment = ? AND d.number > ? AND d.kind = 1 ORDER BY d.number LIMIT ?
 """
+DUE = _DUE.format(loss="NULL", is_open=f"NOT EXISTS (SELECT 1 {_OUTCOME} = 2) AND NOT EXISTS (SELECT 1 {_OUTCOME} = 3)")
+DUE_HELD = _DUE.format(
+    loss=f"(SELECT o.loss {_OUTCOME} = 2)",
+    is_open=f"NOT EXISTS (SELECT 1 {_OUTCOME} = 7) AND NOT EXISTS (SELECT 1 {_OUTCOME} = 3)",
+)
+"""Where outcomes are held until the deadline."""
 ADD_KEY = """
 INSERT INTO keys (id, name, role, digest, created, revoked) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING
 """
@@ -74,14 +88,15 @@ class SqlTransaction(Transaction):
     def _run(self, statement: str, given: Sequence[Any] = ()) -> list[Any]:
         return self._ledger.run(self._connection, statement, given)
 
-    def due(self, experiment: int, after: int, before: int) -> Due:
-        rows = self._run(DUE, (experiment, after, LOOKED_AT))
+    def due(self, experiment: int, after: int, before: int, held: bool) -> Due:
+        rows = self._run(DUE_HELD if held else DUE, (experiment, after, LOOKED_AT))
         found: list[tuple[str, DecisionRecord]] = []
-        for number, at, id, round, arm, propensity, is_open in rows:
+        for number, at, id, round, arm, propensity, loss, is_open in rows:
             if at > before:
                 return Due(found, after, False, at)
             if is_open:
-                found.append((id, DecisionRecord(round, arm, propensity, at, None, 0, False)))
+                fate = 0 if loss is None else Fate.HELD
+                found.append((id, DecisionRecord(round, arm, propensity, at, loss, fate, False)))
             after = number
         return Due(found, after, len(rows) == LOOKED_AT, None)
 

@@ -1,7 +1,7 @@
 """The state of an experiment: what its events amount to.
 
 A worker goes forward in two ways that end in the same state, bit for bit: it makes an event (`decide`, `observe`,
-`default`, `change`), or it applies one that was made before, by another worker or before a restart (`apply`).
+`default`, `settle`, `change`), or it applies one that was made before, by another worker or before a restart (`apply`).
 
 The draw of round t is made from the experiment's seed and t, so that the next worker draws what this one would have
 drawn. Events carry the arm and the propensity, which are taken as they are.
@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from belated.api.types import Deadline
 from belated.core.kernels import entry
 from belated.core.random import DRAW, draw
 from belated.core.rounds import draw_arm
@@ -40,12 +41,13 @@ class ExperimentState:
         self.decisions = [0] * arms
         self.outcomes = [0] * arms
         self.losses = [0.0] * arms
-        self.fates = [0] * (max(Fate) + 1)
+        self.fates = [0] * (Fate.LATE + 1)  # by fate; an outcome that is held is not counted yet
         self.defaults = 0
         self.delays_rounds = Sizes()
         self.delays_seconds = Sizes()
         self.histogram = Histogram()
         self.last_default = 0
+        """The round of the last decision whose deadline passed with something to learn."""
 
     def _set(self, settings: ExperimentSettings, bandit: Bandit) -> None:
         self.settings = settings
@@ -53,6 +55,7 @@ class ExperimentState:
         bandit.warns = False  # warnings are read, and not raised again when events are replayed
         self.propensity_error = 0.0
         """The largest difference between a propensity on record and the one that this process computes."""
+        self._holds = isinstance(settings.missing, Deadline) and settings.missing.learn == "deadline"
         self._seed = np.uint64(settings.seed)
         self._draw = entry(draw, DRAW)
 
@@ -66,13 +69,22 @@ class ExperimentState:
 
     def observe(self, id: str, known: DecisionRecord, loss: float, at: int) -> Event:
         """Take the outcome of a decision that has none yet; the event of it."""
-        fate = Fate.LATE if known.defaulted else _FATES[self.bandit.observe(known.round, loss=loss)]
+        fate = Fate.LATE if known.defaulted else self._tell(Kind.OUTCOME, known.round, loss)
         return self._outcome(Kind.OUTCOME, id, known, loss, fate, at)
 
     def default(self, id: str, known: DecisionRecord, loss: float, at: int) -> Event:
         """Take the default loss for a decision whose deadline has passed; the event of it."""
-        fate = _FATES[self.bandit.observe(known.round, loss=loss)]
-        return self._outcome(Kind.DEFAULT, id, known, loss, fate, at)
+        return self._outcome(Kind.DEFAULT, id, known, loss, self._tell(Kind.DEFAULT, known.round, loss), at)
+
+    def settle(self, id: str, known: DecisionRecord, loss: float, at: int) -> Event:
+        """Let the learner hear of an outcome that was held until its deadline, which has passed; the event of it."""
+        return self._outcome(Kind.SETTLED, id, known, loss, self._tell(Kind.SETTLED, known.round, loss), at)
+
+    def _tell(self, kind: int, round: int, loss: float) -> Fate:
+        """Tell the learner of a loss, unless it is to be held; return what became of it."""
+        if kind == Kind.OUTCOME and self._holds:
+            return Fate.HELD
+        return _FATES[self.bandit.observe(round, loss=loss)]
 
     def _outcome(self, kind: Kind, id: str, known: DecisionRecord, loss: float, fate: Fate, at: int) -> Event:
         waited = at - known.at
@@ -96,9 +108,9 @@ class ExperimentState:
             if computed != event.propensity:
                 self.propensity_error = max(self.propensity_error, abs(computed - event.propensity))
             self._apply_decision(event)
-        elif event.kind in (Kind.OUTCOME, Kind.DEFAULT):
+        elif event.kind in (Kind.OUTCOME, Kind.DEFAULT, Kind.SETTLED):
             if event.fate != Fate.LATE:
-                fate = _FATES[self.bandit.observe(event.round, loss=event.loss)]
+                fate = self._tell(event.kind, event.round, event.loss)
                 if fate != event.fate:
                     raise LedgerError(
                         f"event {event.number} of {self.settings.name!r}: the outcome of round {event.round} is on"
@@ -125,17 +137,26 @@ class ExperimentState:
     def _apply_outcome(self, event: Event) -> None:
         self.position = event.number
         self.at = event.at
-        if event.kind == Kind.DEFAULT:
-            self.defaults += 1
-            self.last_default = event.round
-        else:
-            self.fates[event.fate] += 1
+        if event.kind == Kind.OUTCOME:
             self.delays_rounds.add(self.bandit.rounds - event.round)
             self.delays_seconds.add(event.waited)
             self.histogram.add(event.waited)
+        else:
+            self.last_default = event.round
+        if event.fate == Fate.HELD:
+            return  # nothing has come of it yet
+        if event.kind == Kind.DEFAULT:
+            self.defaults += 1
+        else:
+            self.fates[event.fate] += 1
         if event.fate != Fate.LATE:
             self.outcomes[event.arm] += 1
             self.losses[event.arm] += event.loss
+
+    @property
+    def held(self) -> int:
+        """Outcomes that the learner has yet to hear of: all that were reported, less those that something came of."""
+        return sum(self.histogram.counts) - sum(self.fates)
 
     def _apply_status(self, event: Event) -> None:
         self.position = event.number

@@ -2,9 +2,10 @@
 
 from typing import NamedTuple
 
+from belated.api.types import Deadline
 from belated.errors import AlreadyObserved, UnknownDecision
 from belated.ledger.base import Ledger, LedgerError
-from belated.ledger.events import Event, ExperimentRecord, Kind, Status
+from belated.ledger.events import SECOND, Event, ExperimentRecord, Fate, Kind, Status
 from belated.ledger.state import STATUS_AFTER, ExperimentState
 
 
@@ -67,6 +68,7 @@ class _Replay:
         self._at = 0
         self._status = {0: Status.ACTIVE}
         self._open: dict[int, Event] = {}  # decisions whose outcome may still come
+        self._held: dict[int, tuple[Event, float]] = {}  # decisions whose loss the learner has yet to hear of
 
     def take(self, event: Event) -> None:
         """Apply an event and compare."""
@@ -86,9 +88,14 @@ class _Replay:
             self._open[event.round] = event
         elif event.kind in (Kind.OUTCOME, Kind.DEFAULT):
             decision = self._open.pop(event.round) if event.kind == Kind.OUTCOME else self._open[event.round]
-            about = (decision.id, decision.arm, event.at - decision.at)
-            if about != (event.id, event.arm, event.waited):
-                self.faults.append(f"event {number} does not fit the decision of round {event.round}")
+            self._compare(event, decision)
+            if event.fate == Fate.HELD:
+                self._held[event.round] = decision, event.loss
+        elif event.kind == Kind.SETTLED:
+            decision, loss = self._held.pop(event.round)
+            self._compare(event, decision)
+            if event.loss != loss:
+                self.faults.append(f"event {number} has loss {event.loss}, where {loss} was held")
         else:
             self._status = {number: STATUS_AFTER[Kind(event.kind)]}
         if self._live and self._live[0] == number:
@@ -99,6 +106,16 @@ class _Replay:
             self.compared += 1
             if state.to_bytes() != self._kept[number]:
                 self.faults.append(f"the snapshot at event {number} is not the state after that event")
+
+    def _compare(self, event: Event, decision: Event) -> None:
+        """Compare what an event says about its decision."""
+        if (decision.id, decision.arm, event.at - decision.at) != (event.id, event.arm, event.waited):
+            self.faults.append(f"event {event.number} does not fit the decision of round {event.round}")
+        missing = self._record.settings.missing
+        if event.kind != Kind.OUTCOME and (
+            not isinstance(missing, Deadline) or event.waited < int(missing.deadline * SECOND)
+        ):
+            self.faults.append(f"event {event.number} comes before the deadline of round {event.round}")
 
     def end(self) -> None:
         """Compare what is said about the whole."""

@@ -24,6 +24,7 @@ class Figures(NamedTuple):
     used: int
     skipped_outcomes: int
     defaults: int
+    held: int
     outstanding: int
     skipped: int
     delays: list[int]
@@ -39,6 +40,7 @@ def experiment(answer: Any) -> Figures:
         state.fates[Fate.USED],
         state.fates[Fate.SKIPPED] + state.fates[Fate.LATE],
         state.defaults,
+        state.held,
         state.bandit.outstanding,
         state.bandit.skipped,
         list(state.histogram.counts),
@@ -67,6 +69,7 @@ class _Everything(Collector):
         defaults = CounterMetricFamily(
             "belated_defaults", "Deadlines that passed: default losses taken.", labels=by_name
         )
+        held = GaugeMetricFamily("belated_held", "Outcomes kept until their deadlines pass.", labels=by_name)
         outstanding = GaugeMetricFamily("belated_outstanding", "Decisions still waited for.", labels=by_name)
         skipped = CounterMetricFamily("belated_skipped", "Decisions that the learner gave up on.", labels=by_name)
         delays = HistogramMetricFamily("belated_delay_seconds", "From decisions to their outcomes.", labels=by_name)
@@ -76,10 +79,11 @@ class _Everything(Collector):
             outcomes.add_metric([each.name, "used"], each.used)
             outcomes.add_metric([each.name, "skipped"], each.skipped_outcomes)
             defaults.add_metric(name, each.defaults)
+            held.add_metric(name, each.held)
             outstanding.add_metric(name, each.outstanding)
             skipped.add_metric(name, each.skipped)
             delays.add_metric(name, _buckets(BOUNDS, each.delays), each.delay_sum)
-        yield from (decisions, outcomes, defaults, outstanding, skipped, delays)
+        yield from (decisions, outcomes, defaults, held, outstanding, skipped, delays)
         yield from self._of_workers()
 
     def _of_workers(self) -> Iterator[Any]:

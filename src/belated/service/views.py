@@ -35,6 +35,7 @@ def experiment(answer: Any) -> Experiment:
             used=state.fates[Fate.USED],
             skipped=state.fates[Fate.SKIPPED] + state.fates[Fate.LATE],
             defaults=state.defaults,
+            held=state.held,
         ),
         delays=DelayQuantiles(_quantiles(state.delays_rounds, 1), _quantiles(state.delays_seconds, SECOND)),
         arms=[
