@@ -143,6 +143,40 @@ def test_deadlines_that_pass_while_the_server_is_down_are_settled_first_when_it_
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_outcomes_that_are_held_outlast_a_crash_and_are_learned_from_once_in_the_order_of_the_decisions(
+    kind: str, tmp_path: Path
+) -> None:
+    witness, ids = Witness("held"), [f"visit-{k}" for k in range(1, 9)]
+    with Server(Stores.fresh(kind, tmp_path), tmp_path / "log") as server, server.client() as client:
+        client.create("held", ARMS, learner="ucb", seed=9, missing=Deadline(1.2, 1.0, "deadline"))
+        decide(client, witness, ids)
+        for id, loss in (("visit-6", 0.25), ("visit-2", 0.5), ("visit-3", 0.0)):
+            assert observe(client, witness, id, loss) == "held"
+        server.kill()
+        time.sleep(1.3)
+        assert recorded(server.store, "held")[0].events == 11
+        server.start(wait=False)
+        soon(lambda: recorded(server.store, "held")[0].events == 19)  # nobody asks for anything
+        assert observe(client, witness, "visit-2", 0.5) == "repeated"
+        assert observe(client, witness, "visit-1", 0.5) == "skipped"
+        decide(client, witness, ["next"])
+        time.sleep(0.6)  # time enough to do it again
+        events = check(server, witness)
+    settled = {2, 3, 6}
+    expected = [(Kind.SETTLED if round in settled else Kind.DEFAULT, round) for round in range(1, 9)]
+    assert kinds(events[8:]) == [
+        *((Kind.OUTCOME, round) for round in (6, 2, 3)),
+        *expected,
+        (Kind.OUTCOME, 1),
+        (Kind.DECISION, 9),
+    ]
+    assert [event.loss for event in events[11:19]] == [1.0, 0.5, 0.0, 1.0, 1.0, 0.25, 1.0, 1.0]
+    assert {event.fate for event in events[8:11]} == {Fate.HELD}
+    assert {event.fate for event in events[11:19]} == {Fate.USED}
+    assert all(event.waited == event.at - events[event.round - 1].at >= 1.2 * SECOND for event in events[11:19])
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_two_workers_take_each_default_once(kind: str, tmp_path: Path) -> None:
     witness = Witness("deadline")
     store = Stores.fresh(kind, tmp_path)

@@ -40,6 +40,9 @@ def test_the_figures_agree_with_the_state(tmp_path_factory: pytest.TempPathFacto
     with serving(kind, tmp_path_factory) as server, talk(server) as http:
         create(http, "one")
         create(http, "two", missing={"deadline": 0.05, "loss": 1})
+        create(http, "held", missing={"deadline": 600, "loss": 1, "learn": "deadline"})
+        decide(http, "held", "a", "b", "c")
+        observe(http, "held", {"b": 0.0, "a": 1.0})
         ids = [f"n{k}" for k in range(300)]
         decide(http, "one", *ids)
         decide(http, "two", "early")
@@ -52,12 +55,14 @@ def test_the_figures_agree_with_the_state(tmp_path_factory: pytest.TempPathFacto
         http.post(at("one", "outcomes"), json={"decision": "n0", "loss": 1})
         http.post(at("one", "outcomes"), json={"decision": "nobody", "loss": 1})
         figure = figures(http)
-        for name in ("one", "two"):
+        assert figure("belated_held", experiment="held") == 2
+        for name in ("one", "two", "held"):
             shown = state(http, name)
             assert figure("belated_decisions_total", experiment=name) == shown["rounds"]
             assert figure("belated_outstanding", experiment=name) == shown["outstanding"]
             assert figure("belated_skipped_total", experiment=name) == shown["skipped"]
             assert figure("belated_defaults_total", experiment=name) == shown["outcomes"]["defaults"]
+            assert figure("belated_held", experiment=name) == shown["outcomes"]["held"]
             for receipt in ("used", "skipped"):
                 count = figure("belated_outcomes_total", experiment=name, receipt=receipt)
                 assert count == shown["outcomes"][receipt]

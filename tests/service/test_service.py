@@ -193,7 +193,8 @@ def test_a_thousand_decisions_and_outcomes_at_once(http: httpx.Client) -> None:
     assert [each["decision"] for each in receipts] == ids[::-1]
     after = state(http, "many")
     kinds = [each["receipt"] for each in receipts]
-    assert after["outcomes"] == {"used": kinds.count("used"), "skipped": kinds.count("skipped"), "defaults": 0}
+    counts = {"used": kinds.count("used"), "skipped": kinds.count("skipped"), "defaults": 0, "held": 0}
+    assert after["outcomes"] == counts
     assert (after["rounds"], after["events"]) == (1000, 2000)
     assert all(arm["mean_loss"] == 0.25 for arm in after["arms"] if arm["outcomes"])
     assert sum(arm["outcomes"] for arm in after["arms"]) == 1000
@@ -233,7 +234,7 @@ def test_every_receipt_of_one_outcome(http: httpx.Client) -> None:
     assert "'nobody'" in message
     assert "'receipts'" in message
     assert state(http, "receipts") == before
-    assert before["outcomes"] == {"used": 2, "skipped": 1, "defaults": 0}
+    assert before["outcomes"] == {"used": 2, "skipped": 1, "defaults": 0, "held": 0}
 
 
 def test_every_receipt_of_many_outcomes_each_for_itself(http: httpx.Client) -> None:
@@ -264,7 +265,51 @@ def test_a_passed_deadline_takes_the_default_and_skips_what_comes_late(http: htt
     )
     assert default["waited"] >= 0.2
     assert (late["kind"], late["loss"], late["receipt"]) == ("outcome", 0.5, "skipped")
-    assert state(http, "deadline")["outcomes"] == {"used": 1, "skipped": 1, "defaults": 1}
+    assert state(http, "deadline")["outcomes"] == {"used": 1, "skipped": 1, "defaults": 1, "held": 0}
+
+
+def test_outcomes_that_are_held_are_learned_from_at_the_deadline(http: httpx.Client) -> None:
+    missing = {"deadline": 1.5, "loss": 1, "learn": "deadline"}
+    create(http, "held", learner="ucb", missing=missing)
+    assert state(http, "held")["missing"] == missing
+    decide(http, "held", "bought", "silent", "returned")
+    assert observe(http, "held", {"returned": 0.5, "bought": 0.0}) == [
+        {"decision": "returned", "receipt": "held"},
+        {"decision": "bought", "receipt": "held"},
+    ]
+    report = {"decision": "bought", "loss": 0}
+    again = {"decision": "bought", "receipt": "repeated", "first": "held"}
+    assert done(http.post(at("held", "outcomes"), json=report)) == again
+    problem(http.post(at("held", "outcomes"), json={"decision": "bought", "loss": 1}), 409, "conflict", "loss")
+    before = state(http, "held")
+    assert before["outcomes"] == {"used": 0, "skipped": 0, "defaults": 0, "held": 2}
+    assert (before["outstanding"], before["events"]) == (3, 5)
+    assert [arm["mean_loss"] for arm in before["arms"]] == [None] * 3
+    until(lambda: state(http, "held")["outcomes"]["held"] == 0, 5)
+    after = state(http, "held")
+    assert after["outcomes"] == {"used": 2, "skipped": 0, "defaults": 1, "held": 0}
+    assert (after["outstanding"], after["events"], after["delays"]) == (0, 8, before["delays"])
+    learned = [(row["kind"], row["decision"], row["loss"], row["receipt"]) for row in rows(http, "held")[3:]]
+    assert learned == [
+        ("outcome", "returned", 0.5, "held"),
+        ("outcome", "bought", 0.0, "held"),
+        ("settled", "bought", 0.0, "used"),
+        ("default", "silent", 1.0, "used"),
+        ("settled", "returned", 0.5, "used"),
+    ]
+    assert all(row["waited"] >= 1.5 for row in rows(http, "held")[5:])
+    assert done(http.post(at("held", "outcomes"), json=report)) == again
+    assert observe(http, "held", {"silent": 0.0}) == [{"decision": "silent", "receipt": "skipped"}]
+    assert state(http, "held")["outcomes"] == {"used": 2, "skipped": 1, "defaults": 1, "held": 0}
+
+
+def test_a_learner_cannot_be_told_to_wait_here_but_the_service_can(http: httpx.Client) -> None:
+    for field, body in (
+        ("parameters.settled", {"learner": "ucb", "parameters": {"settled": 10}}),
+        ("parameters.settled", {"learner": "ucb:settled=10"}),
+    ):
+        message = problem(http.post(EXPERIMENTS, json={"name": "s", "arms": 2, **body}), 422, "invalid", field)
+        assert '"learn": "deadline"' in message
 
 
 def test_healthy_and_ready(http: httpx.Client) -> None:

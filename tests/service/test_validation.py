@@ -44,12 +44,18 @@ def fault(value: Any, kind: Any = NewExperiment) -> tuple[str, str] | None:
         ("name", 5, "name", f"is 5; {NAME} is needed"),
         ("seed", -1, "seed", f"is -1; a whole number from 0 to {MOST_SEED:,} is needed"),
         ("seed", True, "seed", f"is true; a whole number from 0 to {MOST_SEED:,} is needed"),
-        ("missing", "never", "missing", "is 'never'; \"wait\" or an object with deadline, loss is needed"),
+        ("missing", "never", "missing", "is 'never'; \"wait\" or an object with deadline, loss, learn is needed"),
         ("missing", {"deadline": 0, "loss": 1}, "missing.deadline", "is 0; a number above 0, at most 316,224,000 is"),
         ("missing", {"deadline": MOST_SECONDS + 1, "loss": 1}, "missing.deadline", "a number above 0, at most"),
         ("missing", {"deadline": 5}, "missing.loss", "is missing; a number from 0 to 1 is needed"),
         ("missing", {"deadline": 5, "loss": 1.5}, "missing.loss", "is 1.5; a number from 0 to 1 is needed"),
         ("missing", {"deadline": 5, "loss": True}, "missing.loss", "is true; a number from 0 to 1 is needed"),
+        (
+            "missing",
+            {"deadline": 5, "loss": 1, "learn": "later"},
+            "missing.learn",
+            'is \'later\'; "arrival" or "deadline" is needed',
+        ),
         ("parameters", {"kappa": [1]}, "parameters.kappa", "is [1]; a number or a text is needed"),
         ("parameters", 5, "parameters", "is 5; an object is needed"),
     ],
@@ -75,6 +81,8 @@ def test_the_field_that_is_wrong_is_named(field: str, value: Any, path: str, say
         {"missing": "wait"},
         {"missing": {"deadline": 0.001, "loss": 0}},
         {"missing": {"deadline": MOST_SECONDS, "loss": 1}},
+        {"missing": {"deadline": 5, "loss": 1, "learn": "arrival"}},
+        {"missing": {"deadline": 5, "loss": 1, "learn": "deadline"}},
     ],
 )
 def test_nothing_is_wrong_with_what_fits(changes: dict[str, Any]) -> None:
@@ -86,7 +94,7 @@ def test_unknown_and_missing_fields() -> None:
     allowed = "name, arms, learner, parameters, seed, missing"
     assert fault({"name": "a", "arms": 2, "x": 1}) == ("x", f"unknown field 'x'; allowed is {allowed}")
     inner = {"name": "a", "arms": 2, "missing": {"deadline": 5, "loss": 1, "x": 1}}
-    assert fault(inner) == ("missing.x", "unknown field 'x'; allowed is deadline, loss")
+    assert fault(inner) == ("missing.x", "unknown field 'x'; allowed is deadline, loss, learn")
     assert fault([]) == ("", f"the body is []; an object with {allowed} is needed")
 
 

@@ -68,7 +68,7 @@ class _Replay:
         self._at = 0
         self._status = {0: Status.ACTIVE}
         self._open: dict[int, Event] = {}  # decisions whose outcome may still come
-        self._held: dict[int, tuple[Event, float]] = {}  # decisions whose loss the learner has yet to hear of
+        self._held: dict[int, Event] = {}  # outcomes that the learner has yet to hear of
 
     def take(self, event: Event) -> None:
         """Apply an event and compare."""
@@ -86,16 +86,8 @@ class _Replay:
             if state.drawn() != event.arm:
                 self.faults.append(f"event {number} has arm {event.arm}, where {state.drawn()} is drawn")
             self._open[event.round] = event
-        elif event.kind in (Kind.OUTCOME, Kind.DEFAULT):
-            decision = self._open.pop(event.round) if event.kind == Kind.OUTCOME else self._open[event.round]
-            self._compare(event, decision)
-            if event.fate == Fate.HELD:
-                self._held[event.round] = decision, event.loss
-        elif event.kind == Kind.SETTLED:
-            decision, loss = self._held.pop(event.round)
-            self._compare(event, decision)
-            if event.loss != loss:
-                self.faults.append(f"event {number} has loss {event.loss}, where {loss} was held")
+        elif event.kind in (Kind.OUTCOME, Kind.DEFAULT, Kind.SETTLED):
+            self._take_outcome(event)
         else:
             self._status = {number: STATUS_AFTER[Kind(event.kind)]}
         if self._live and self._live[0] == number:
@@ -107,15 +99,29 @@ class _Replay:
             if state.to_bytes() != self._kept[number]:
                 self.faults.append(f"the snapshot at event {number} is not the state after that event")
 
-    def _compare(self, event: Event, decision: Event) -> None:
-        """Compare what an event says about its decision."""
-        if (decision.id, decision.arm, event.at - decision.at) != (event.id, event.arm, event.waited):
-            self.faults.append(f"event {event.number} does not fit the decision of round {event.round}")
+    def _take_outcome(self, event: Event) -> None:
+        """Compare an outcome, or what was learned at a deadline, with what is known of its decision."""
+        number, round = event.number, event.round
+        settles = event.kind == Kind.SETTLED
+        before = (self._held if settles else self._open).get(round)
+        if before is None:
+            self.faults.append(f"event {number}: no outcome of round {round} was {'held' if settles else 'waited for'}")
+            return
+        decided = before.at - (before.waited or 0)
+        if (before.id, before.arm, event.at - decided) != (event.id, event.arm, event.waited):
+            self.faults.append(f"event {number} does not fit the decision of round {round}")
+        if settles and event.loss != before.loss:
+            self.faults.append(f"event {number} has loss {event.loss}, where {before.loss} was held")
+        if event.kind == Kind.OUTCOME:
+            del self._open[round]
+            if event.fate == Fate.HELD:
+                self._held[round] = event
+            return
         missing = self._record.settings.missing
-        if event.kind != Kind.OUTCOME and (
-            not isinstance(missing, Deadline) or event.waited < int(missing.deadline * SECOND)
-        ):
-            self.faults.append(f"event {event.number} comes before the deadline of round {event.round}")
+        if not isinstance(missing, Deadline) or event.waited < int(missing.deadline * SECOND):
+            self.faults.append(f"event {number} comes before the deadline of round {round}")
+        if settles:
+            del self._held[round]
 
     def end(self) -> None:
         """Compare what is said about the whole."""
