@@ -233,6 +233,8 @@ class Learner:
         checked = {name: table[name].check(value) for name, value in values.items()}
         if self.check:
             self.check(checked)
+        if isinstance(settled, float) and settled.is_integer():
+            settled = int(settled)  # 1e4, and what JSON makes of whole numbers
         return TunedLearner(self, checked, check_count("settled", settled, least=0))
 
     @property
