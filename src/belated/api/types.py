@@ -80,7 +80,7 @@ class NewExperiment(msgspec.Struct, forbid_unknown_fields=True):
     )
     learner: Annotated[
         str, Meta(min_length=1, max_length=200, description="a learner that `belated learners` lists")
-    ] = "balanced"
+    ] = "guarded"
     parameters: dict[str, float | str] = {}
     seed: Annotated[int, Meta(ge=0, le=MOST_SEED)] | None = None
     missing: Annotated[

@@ -18,7 +18,7 @@ With Phi(L) = min over x of <L, x> + F(x), a change of L by c at rates that stay
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -304,9 +304,9 @@ def _compiled_finish() -> Any:
 class Observed(TunedLearner):
     """A leader under observation, for a number of rounds: its parameters are a new book."""
 
-    original: TunedLearner
-    n_arms: int
-    rounds: int
+    original: TunedLearner = field(kw_only=True)
+    n_arms: int = field(kw_only=True)
+    rounds: int = field(kw_only=True)
 
     @classmethod
     def of(cls, tuned: TunedLearner, n_arms: int, rounds: int) -> "Observed":
@@ -319,7 +319,7 @@ class Observed(TunedLearner):
             patience=patience if tuned.learner.patience else None,
             forget=forget if tuned.learner.forget else None,
         )
-        return cls(learner, tuned.values, tuned, n_arms, rounds)
+        return cls(learner, tuned.values, tuned.settled, original=tuned, n_arms=n_arms, rounds=rounds)
 
     def params_given(self, truth: Any) -> Floats:
         learner, arms = self.original.learner, self.n_arms

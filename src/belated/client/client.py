@@ -69,7 +69,7 @@ class Client:
         name: str,
         arms: Sequence[str | int] | int,
         *,
-        learner: str = "balanced",
+        learner: str = "guarded",
         parameters: Mapping[str, float | str] | None = None,
         seed: int | None = None,
         missing: str | Deadline = "wait",

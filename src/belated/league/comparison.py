@@ -25,7 +25,7 @@ class ComparisonPlan:
     never comes, for robustness to excessive delays.
     """
 
-    learners: tuple[Any, ...] = ("balanced", "robust", "hybrid_skipping", "damped", "ucb", "tsallis")
+    learners: tuple[Any, ...] = ("guarded", "robust", "thompson", "damped", "ucb", "tsallis")
     environments: tuple[Any, ...] = ("stochastic:arms=10,gap=0.1", "constrained:arms=10,gap=0.1")
     delays: tuple[Any, ...] = ("none", "pareto:shape=1,scale=10", "outlier")
     rounds: int = 300_000

@@ -1,4 +1,4 @@
-"""The default learner: sets its regularisation from the measured cost of delay. docs/theory.md derives it in part.
+"""Sets its regularisation from the measured cost of delay. docs/theory.md derives it in part.
 
 Follow the regularised leader with two regularisers, as Masoudian, Zimmert & Seldin (2024) do: Tsallis entropy for
 exploration, negative entropy for delay. They set the entropy rate from the number of outstanding decisions. Here it is

@@ -7,15 +7,21 @@ by age, as actuaries do. Delays are put into buckets [lo, hi), two for each doub
     r = decisions of the arm that had the time for it: sum over decisions of clip((age - lo) / (hi - lo), 0, 1),
     a_i = sum over b of n / r,       l_i = sum over b of loss / r.
 
-a_i estimates the share of decisions whose outcome comes within the ages seen so far, l_i the loss that they bring, each
-without bias whatever delays depend on. The rest, 1 - a_i, is yet to come or will never come. A decision that is RIPE
-times as old as the mean delay of its arm is ripe: if its outcome has not come, it is taken to be missing. With c the
-mean loss of what has come, mixed with 1/2 as far as ripe decisions are missing,
+a_i estimates the share of decisions whose outcome comes within the ages seen so far, l_i the loss that they bring,
+whatever delays depend on. The rest, 1 - a_i, is yet to come or will never come, and counts as c:
 
-    mean_i = l_i + (yet to come) (l_i / a_i) + (missing) c.
+    aged_i = l_i + (1 - a_i) c.
 
-Where losses depend on delays, or many ripe decisions are missing, what is yet to come counts as c, too: then what has
-come does not speak for it. `weight` is the number of outcomes and of missing ripe decisions behind the mean.
+c is the mean loss of what has come, moved to 1/2 as far as ripe outcomes are missing or only one kind of loss comes. A
+decision is ripe when it is RIPE times as old as the mean delay of its arm.
+
+Where what has come is a fair sample, its plain mean is less noisy. The estimate is
+
+    mean_i = fair (mean of what has come) + (1 - fair) aged_i,
+
+fair being the product of three factors from 0 to 1: delays explain little of the variance of losses; as many ripe
+outcomes are missing of every arm, up to chance (a chi-square test); losses of more than one kind come. `weight` is the
+number of outcomes that the mean is worth, missing ripe decisions included where they count.
 
 Ages of decisions are kept in blocks of consecutive rounds, each at most a quarter as long as it is old, so that memory
 is bounded: about a hundred blocks however many rounds there were.

@@ -12,16 +12,22 @@ When the outcome of round s arrives in round t, d = loss - b being measured agai
     C   += d (q_{s,I} - x_{s,I}) / p_{s,I}, in expectation <q_s - x_s, loss_s>,       what the pilot costs more
     B   += d (x_{s,I} - x_{t,I}) / p_{s,I}, in expectation <x_s - x_t, loss_s>,       what delay costs the leader.
 
-The weight of the pilot is that of a forecaster with two experts, w = 1 / (1 + exp(2 C / sqrt(V) - 3)), V the sum of the
-squares in C, and at most 0.95: the leader keeps a share with which it can see. Where the level of losses moves (local
-variance well below the variance of all), means over time mislead, and w goes to 0. Both rates of the leader are paid by
-what they are there for, the Tsallis part by noise, the entropy by delay:
+The weight of the pilot is that of a forecaster with two experts, exponential weights with an adaptive rate,
+
+    w = 1 / (1 + exp(0.63 C / sqrt(V + 10) - 3)),       V = sum of w (1 - w) (the step of C)^2,
+
+and at most 0.95: the leader keeps a share with which it can see, less (down to 1/64) only where the pilot is ahead by
+more than a leader can lose. Where all losses shift together (a shift explains more than a tenth of the variance), means
+over time mislead, and w goes to 0. Both rates of the leader are paid by what they are there for, the Tsallis part by
+noise, the entropy by delay:
 
     x_t = argmin <L, x> - 2 a sum sqrt(x_i) + (kappa B_t / log K) sum x_i (log x_i - 1),
     a^2 = sum of d^2 rho,    rho = (sum sqrt(x_i)(1 - x_i) x_i / p_i) / (sum sqrt(x_i)(1 - x_i)),    kappa = 3,
 
 B_t being the largest value that B has had and rho the price of seeing through p instead of x. An arm with
-p_i < 4 b^2 / a^2 is measured without the baseline, as in reduced variance (Zimmert & Seldin 2021).
+p_i < 4 b^2 / a^2 is measured without the baseline, as in reduced variance (Zimmert & Seldin 2021). While the pilot has
+most of the weight the leader moves once for every four outcomes, and the pilot is estimated anew whenever the number of
+rounds has grown by a 64th.
 
 Every outcome is learned from, however late. A decision is given up only when it is 100,000 rounds old and 32 times as
 old as the longest delay seen. docs/theory.md says what is proved, docs/tuning.md what was measured.
@@ -123,6 +129,8 @@ def _renew(table: Vector, q: Vector, now: float) -> None:
 @kernel(inline=True)
 def _weight(own: Vector, table: Vector, most: float, arms: int) -> float:
     """Return w, the weight of the pilot."""
+    if most == 0.0:
+        return 0.0
     ahead = -own[PILOT_COST]
     w = 1.0 / (1.0 + math.exp(min(-GIVE_WAY * ahead / math.sqrt(own[PILOT_NOISE] + SURPRISE) - TRUST, 50.0)))
     leader = 1.0 - most

@@ -11,9 +11,11 @@ as well as for even ones. Let m be the mean below which one arm is expected,
     sum_i P_i(m) = 1;       then q_i = P_i(m).
 
 c_i = 1 + 2 sqrt(n_i n) / (n_i + n), n the weight of the best other arm, makes this the probability that the difference
-of two arms has its sign, since errors of two arms add up as squares. It is 1 where one of the two is known. f >= 1 is how much less losses vary than losses of 0 or 1 with the same mean would. Every arm starts with PRIOR outcomes
-at the mean of all, or at 1/2 where that is higher: an arm of which nothing is known is not taken to be as good as good
-ones.
+of two arms has its sign, since errors of two arms add up as squares. It is 1 where one of the two is known. f >= 1 is
+how much less losses vary than losses of 0 or 1 with the same mean would.
+
+Every arm starts with PRIOR outcomes at the mean of all, or at 1/2 where that is higher: an arm of which nothing is
+known is not taken to be as good as good ones.
 """
 
 import math

@@ -37,6 +37,9 @@ _TOLD = "with a longest delay of T it stays near uniform play"
 
 published: Mapping[str, Published] = MappingProxyType(
     {
+        "guarded": Published(
+            "– (measured; in part, docs/theory.md)", "– (measured)", True, "what has come is judged by its age"
+        ),
         "balanced": Published("√(KT) + 3√(D log K), a sketch", "– (measured)", True, _SKIPPED),
         "robust": Published("√(KT) + Φ + S* + Kσ", "Σ (log T/Δ + σ/(Δ log K)) + Kσ + S*", True, _SKIPPED),
         "hybrid": Published("4√(KT) + √(8 D log K)", "–", True, _COUNTED),

@@ -59,7 +59,7 @@ class Bandit:
     def __init__(
         self,
         arms: Sequence[Arm] | int,
-        learner: str | Learner | TunedLearner = "balanced",
+        learner: str | Learner | TunedLearner = "guarded",
         *,
         seed: Any = None,
         **parameters: Value,

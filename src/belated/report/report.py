@@ -17,7 +17,7 @@ from belated.report import figures, tables
 from belated.simulation.simulation import simulate
 from belated.templates import render
 
-TRACED = "balanced"
+TRACED = "guarded"
 TRACED_CELL = "stochastic-k10/pareto"
 CURVES = 7
 """Learners in each figure of curves, at most."""
