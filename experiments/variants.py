@@ -172,7 +172,7 @@ def hardest(start: int, batches: bool, rounds: int, replications: int) -> list[f
     dials[:, [0, 1, 2, 3]] = rng.random((30, 4)) * [0.57, 1.0, 1.0, 1.0]
     if start == 1:
         dials[:, [6, 7]] = rng.random((30, 2)) * [0.3, 0.5] + 0.5
-    dials[:, 10] = 0.5 if batches else 0.1
+    dials[:, 10] = 0.25 if batches else 0.1
     tried = [Adversary(tuple(map(float, row)), 2, rounds) for row in dials]
     return [float(each) for each in np.max([costs(list(FORMS.values()), each, replications) for each in tried], axis=0)]
 

@@ -245,11 +245,11 @@ def test_the_study_of_the_default_runs(tmp_path: Path) -> None:
     script = PROJECT / "experiments" / "default_learner.py"
     subprocess.run([sys.executable, str(script), *words], capture_output=True, text=True, check=True)
     found = json.loads((tmp_path / "study.json").read_text())
-    assert found["suite"]["balanced"]["geometric"] < found["suite"]["robust"]["geometric"]
-    assert len(found["adversaries"]) == 2 * 10  # two starts against each of ten learners
-    assert all(len(each["costs"]) >= 25 for each in found["adversaries"])
+    assert found["means"]["guarded"] < found["means"]["robust"]
+    assert len(found["adversaries"]) == 3 * 5  # three starts against each of five learners
+    assert all(len(each["costs"]) >= 20 for each in found["adversaries"])
     assert (tmp_path / "tradeoff.png").read_bytes().startswith(b"\x89PNG")
-    assert "| `balanced` |" in (tmp_path / "study.md").read_text()
+    assert "| `guarded` |" in (tmp_path / "study.md").read_text()
 
 
 @pytest.mark.slow
