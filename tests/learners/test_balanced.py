@@ -1,4 +1,4 @@
-"""The default learner: every round against its formulas, what it reduces to, what it must not lose; and the drift."""
+"""`balanced`: every round against its formulas, what it reduces to, what it must not lose; and the drift."""
 
 import math
 from typing import Any
@@ -97,7 +97,7 @@ def test_pages_of_skipped_decisions_come_back() -> None:
 
 
 def test_pages_of_skipped_decisions_come_back_live() -> None:
-    bandit = Bandit(3, patience_constant=100.0, baseline=1e9, seed=1)
+    bandit = Bandit(3, "balanced", patience_constant=100.0, baseline=1e9, seed=1)
     for _ in range(3000):
         bandit.decide()
     assert bandit.skipped > 2000

@@ -88,7 +88,7 @@ def test_outcomes_come_in_any_order(order: list[int], learner: str) -> None:
 
 
 def test_skipped_decisions() -> None:
-    bandit = Bandit(2, seed=0)
+    bandit = Bandit(2, "robust", seed=0)
     first = bandit.decide()
     bandit.decide()
     assert bandit.skipped == 0
@@ -168,8 +168,14 @@ def test_a_failed_call_says_why_and_changes_nothing(call: Any, error: type[Excep
         (3, {"seed": -1}, ["seed is -1"]),
         (3, {"seed": "seven"}, ["seed is 'seven'"]),
         (3, {"learner": "robst"}, ["'robst'", "Did you mean 'robust'?"]),
-        (3, {"patience_constnt": 3}, ["'patience_constnt'", "Did you mean 'patience_constant'?"]),
-        (3, {"patience_constant": 0.0}, ["patience_constant is 0.0", "1e-09"]),
+        (
+            3,
+            {"learner": "balanced", "patience_constnt": 3},
+            ["'patience_constnt'", "Did you mean 'patience_constant'?"],
+        ),
+        (3, {"learner": "balanced", "patience_constant": 0.0}, ["patience_constant is 0.0", "1e-09"]),
+        (3, {"kapa": 3}, ["guarded 'kapa'", "Did you mean 'kappa'?"]),
+        (3, {"kappa": -1.0}, ["kappa is -1.0", "0 to 1e+09"]),
     ],
 )
 def test_bad_arms_and_learners(arms: Any, arguments: dict[str, Any], words: list[str]) -> None:
