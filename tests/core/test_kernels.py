@@ -46,7 +46,7 @@ SIMULATE = """
 import sys
 import numpy as np
 from belated import simulate
-result = simulate(["robust", "ucb"], sys.argv[2], "pareto:shape=1,scale=2", rounds=700, replications=2, seed=3)
+result = simulate(["robust", "ucb"], *sys.argv[2:4], rounds=700, replications=2, seed=3)
 np.savez(sys.argv[1], regret=result.regret)
 """
 
@@ -77,10 +77,18 @@ def test_plain_python_gives_the_same_numbers(tmp_path: Path) -> None:
         np.testing.assert_allclose(plain[name], compiled[name], rtol=1e-12, atol=1e-300, err_msg=name)
 
 
-@pytest.mark.parametrize("environment", ["stochastic:arms=3,gap=0.2", "constrained:arms=3,gap=0.2"])
-def test_simulations_work_in_plain_python(tmp_path: Path, environment: str) -> None:
-    run(SIMULATE, str(tmp_path / "compiled.npz"), environment)
-    run(SIMULATE, str(tmp_path / "plain.npz"), environment, NUMBA_DISABLE_JIT="1")
+@pytest.mark.parametrize(
+    ("environment", "delays"),
+    [
+        ("stochastic:arms=3,gap=0.2", "pareto:shape=1,scale=2"),
+        ("constrained:arms=3,gap=0.2", "pareto:shape=1,scale=2"),
+        ("stochastic:arms=3,gap=0.2", "byarm:laws=[0,4,9]"),
+        ("stochastic:arms=3,gap=0.2", "byloss:good=4,bad=0"),
+    ],
+)
+def test_simulations_work_in_plain_python(tmp_path: Path, environment: str, delays: str) -> None:
+    run(SIMULATE, str(tmp_path / "compiled.npz"), environment, delays)
+    run(SIMULATE, str(tmp_path / "plain.npz"), environment, delays, NUMBA_DISABLE_JIT="1")
     compiled, plain = np.load(tmp_path / "compiled.npz"), np.load(tmp_path / "plain.npz")
     np.testing.assert_allclose(plain["regret"], compiled["regret"], rtol=1e-12, atol=1e-12)
 

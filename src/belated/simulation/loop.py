@@ -117,7 +117,7 @@ def play(run: Run, schedule: Memory, rounds: Rounds, notes: Notes, begin: int, e
         if by != BY_ROUND:
             column = arm
             if by == BY_LOSS:
-                column = _loss(rounds, j, now, arm) >= 0.5
+                column = int(_loss(rounds, j, now, arm) >= 0.5)
             delay = delays[j, min(column, delays.shape[1] - 1)]
         oldest = NONE
         if delay > 0:
