@@ -32,9 +32,9 @@ Run a learner on cells of the suite and check every lemma of the paper's proof o
 table shows the worst of all replications. The exit status is 1 where a lemma is broken. Writes a
 JSON file and a figure for each cell.
 
---split splits the regret of a learner that follows the regularised leader into terms, each measured:
-what it gave up, what delay cost it, penalty and stability. Their sum is at least the regret in
-expectation. The exit status is 1 where it is not, though all assumptions hold.
+--split splits the regret of a learner that follows the regularised leader into terms, each
+measured: what it gave up, what delay cost it, penalty and stability. Their sum is at least the
+regret in expectation. The exit status is 1 where it is not, though all assumptions hold.
 
 The learner may be a name, a spec such as robust:delay_constant=1, or module:NAME for one of your
 own, where module.py may be in the current folder.
