@@ -79,7 +79,7 @@ def test_an_experiment_needs_a_name_and_arms_only(service: Any) -> None:
     name = named(service, "simple")
     made = service.create(name, 3)
     assert [arm.arm for arm in made.arms] == [0, 1, 2]
-    assert (made.learner, made.missing) == ("balanced", "wait")
+    assert (made.learner, made.missing) == ("guarded", "wait")
     assert service.create(name, 3) == made
     with pytest.raises(ServiceError, match="other settings") as caught:
         service.create(name, 4)
