@@ -74,11 +74,12 @@ def test_whoever_reads_an_experiment_finds_it_in_the_log(ledger: SqlLedger, capl
 
 
 def test_experiments_and_kinds_are_told_apart(ledger: SqlLedger, caplog: pytest.LogCaptureFixture) -> None:
-    for name, learner in (("shop", "ucb"), ("bank", "ucb"), ("tides", "robust"), ("well", "balanced")):
+    used = {"shop": "ucb", "bank": "ucb", "tides": "robust", "well": "balanced", "default": "guarded"}
+    for name, learner in used.items():
         create(ledger, name, learner)
     processor = CommandProcessor(ledger)
     with caplog.at_level(logging.INFO):
-        for name in ("shop", "bank", "well"):
+        for name in ("shop", "bank", "well", "default"):
             wins_only(processor, name, 0, 400)
         ids = [f"d-{k}" for k in range(300)]
         processor.run([Decide("tides", ids)])

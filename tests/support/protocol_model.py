@@ -23,6 +23,7 @@ UNSEEN_LOST = "unseen and lost"
 START = 1_800_000_000 * SECOND
 ARMS: list[str | int] = ["blue", 2, "red"]
 LEARNERS: dict[str, dict[str, float | str]] = {
+    "guarded": {},
     "balanced": {},
     "robust": {},
     "robust:delay_constant=1": {},
