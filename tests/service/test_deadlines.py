@@ -223,7 +223,7 @@ def test_three_thousand_deadlines_at_once_are_settled_in_order_before_anything_e
 def test_the_deadline_of_a_decision_that_the_learner_gave_up_on(kind: str, tmp_path: Path) -> None:
     witness = Witness("deadline")
     with Server(Stores.fresh(kind, tmp_path), tmp_path / "log") as server, server.client() as client:
-        client.create("deadline", ARMS, seed=8, missing=Deadline(1.5, 0.5))
+        client.create("deadline", ARMS, learner="balanced", seed=8, missing=Deadline(1.5, 0.5))
         decide(client, witness, ["lost", "told"])
         for wave in range(3):
             ids = [f"{wave}-{k}" for k in range(20)]

@@ -158,7 +158,9 @@ async def answered(load: Load, count: int = 1) -> None:
     await soon(lambda: load.answers >= before + count)
 
 
-def visited(server: Server, witness: Witness, do: Callable[[Load], Awaitable[None]]) -> tuple[Load, list[Visitor]]:
+def visited(
+    server: Server, witness: Witness, do: Callable[[Load], Awaitable[None]], learner: str = "balanced"
+) -> tuple[Load, list[Visitor]]:
     """Have visitors while something is done; each of them gets an answer to its last request."""
 
     async def main() -> tuple[Load, list[Visitor]]:
@@ -173,7 +175,7 @@ def visited(server: Server, witness: Witness, do: Callable[[Load], Awaitable[Non
         return load, visitors
 
     with server.client() as client:
-        client.create(witness.name, ["a", "b", "c"], seed=5)
+        client.create(witness.name, ["a", "b", "c"], learner=learner, seed=5)
     return asyncio.run(main())
 
 
@@ -185,7 +187,8 @@ def check(server: Server, witness: Witness, visitors: list[Visitor]) -> None:
     assert live.rounds == len(witness.decisions) == sum(visitor.asked for visitor in visitors)
     assert live.outcomes.used + live.outcomes.skipped == len(witness.outcomes)
     assert len(witness.outcomes) == sum(len(visitor.told) for visitor in visitors)
-    assert min(live.outcomes.used, live.outcomes.skipped) > 50
+    assert live.outcomes.used > 50
+    assert live.outcomes.skipped > 50 or live.learner == "guarded"  # which gives up later
     assert visitors[-1].told
     said = server.log.read_text()
     assert "ERROR" not in said, said
@@ -237,8 +240,11 @@ def workers_of(pid: int) -> set[int]:
     return found
 
 
+@pytest.mark.parametrize("learner", ["guarded", "balanced"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_worker_that_is_killed_is_replaced_and_nothing_acknowledged_is_lost(kind: str, tmp_path: Path) -> None:
+def test_a_worker_that_is_killed_is_replaced_and_nothing_acknowledged_is_lost(
+    kind: str, learner: str, tmp_path: Path
+) -> None:
     async def kill_both(load: Load) -> None:
         first = workers_of(server.pid)
         assert len(first) == 2
@@ -253,7 +259,7 @@ def test_a_worker_that_is_killed_is_replaced_and_nothing_acknowledged_is_lost(ki
 
     witness = Witness("supervised")
     with Server(Stores.fresh(kind, tmp_path), tmp_path / "log", workers=2) as server:
-        load, visitors = visited(server, witness, kill_both)
+        load, visitors = visited(server, witness, kill_both, learner)
         check(server, witness, visitors)
         assert server.log.read_text().count("starting another") == 2
     assert load.cut > 0

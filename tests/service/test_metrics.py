@@ -38,7 +38,7 @@ def figures(http: httpx.Client) -> Figures:
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_figures_agree_with_the_state(tmp_path_factory: pytest.TempPathFactory, kind: str) -> None:
     with serving(kind, tmp_path_factory) as server, talk(server) as http:
-        create(http, "one")
+        create(http, "one", learner="balanced")
         create(http, "two", missing={"deadline": 0.05, "loss": 1})
         create(http, "held", missing={"deadline": 600, "loss": 1, "learn": "deadline"})
         decide(http, "held", "a", "b", "c")

@@ -68,7 +68,7 @@ def test_a_new_experiment_is_shown_whole(http: httpx.Client) -> None:
 def test_a_number_of_arms_and_no_seed_will_do(http: httpx.Client) -> None:
     first, second = (done(http.post(EXPERIMENTS, json={"name": name, "arms": 4}), 201) for name in ("four", "fore"))
     assert [arm["arm"] for arm in first["arms"]] == [0, 1, 2, 3]
-    assert (first["learner"], first["missing"], first["parameters"]) == ("balanced", "wait", {})
+    assert (first["learner"], first["missing"], first["parameters"]) == ("guarded", "wait", {})
     assert first["seed"] != second["seed"]
     assert 0 <= first["seed"] < 2**53
 
@@ -183,7 +183,7 @@ def test_one_decision_has_an_arm_of_the_experiment_and_its_chance(http: httpx.Cl
 
 
 def test_a_thousand_decisions_and_outcomes_at_once(http: httpx.Client) -> None:
-    create(http, "many", 5)
+    create(http, "many", 5, learner="balanced")
     ids = [f"n{k}" for k in range(1000)]
     made = decide(http, "many", *ids)
     assert [(each["id"], each["round"]) for each in made] == [(id, k) for k, id in enumerate(ids, 1)]
@@ -212,7 +212,7 @@ def test_ids_that_come_twice_are_decided_once(http: httpx.Client) -> None:
 
 
 def test_every_receipt_of_one_outcome(http: httpx.Client) -> None:
-    create(http, "receipts")
+    create(http, "receipts", learner="balanced")
     decide(http, "receipts", *(f"n{k}" for k in range(300)))  # the learner gives up on the first of them
 
     def report(body: dict[str, Any]) -> httpx.Response:
@@ -238,7 +238,7 @@ def test_every_receipt_of_one_outcome(http: httpx.Client) -> None:
 
 
 def test_every_receipt_of_many_outcomes_each_for_itself(http: httpx.Client) -> None:
-    create(http, "mixed")
+    create(http, "mixed", learner="balanced")
     decide(http, "mixed", *(f"n{k}" for k in range(300)))
     body = [("n299", 0.5), ("n0", 0.5), ("n299", 0.5), ("n0", 0.5), ("n299", 0.75), ("nobody", 0.5), ("n298", 1)]
     receipts = done(http.post(at("mixed", "outcomes"), json=[{"decision": id, "loss": loss} for id, loss in body]))

@@ -32,12 +32,12 @@ def warned(server: Server) -> list[str]:
 
 def test_the_state_has_it_and_the_log_once_in_each_process(server: Server) -> None:
     with server.client() as client:
-        for name, learner in (("shop", "ucb"), ("well", "balanced")):
+        for name, learner in (("shop", "ucb"), ("well", "balanced"), ("default", "guarded")):
             assert client.create(name, ["a", "b"], learner=learner, seed=1).warnings == []
             wins_only(client, name, 350)
         (line,) = warned(server)  # nobody has read the state
         assert "experiment shop: 125 of the 250 decisions that are at least 100 rounds old have no outcome" in line
-        assert client.experiment("well").warnings == []
+        assert client.experiment("well").warnings == client.experiment("default").warnings == []
         (said,) = client.experiment("shop").warnings
         assert said.startswith("125 of the 250 decisions")
         assert "'ucb' takes the outcomes that arrive for a fair sample of all" in said
