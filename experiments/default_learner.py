@@ -28,7 +28,7 @@ from belated.report import figures
 from belated.report.tables import markdown_table
 from belated.simulation.plot import new_figure, settings
 
-PARTS = ("guarded:pilot=0", "guarded:pilot=1", "guarded:kappa=1", "guarded:kappa=8")
+PARTS = ("guarded:pilot=0", "guarded:pilot=1")
 SEARCHED = ("guarded", "balanced", "robust", "hybrid_skipping", "thompson")
 ADVERSARIAL = ("constrained", "changing", "corrupted", "resonant")
 SETTLED = {
