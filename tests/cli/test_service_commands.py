@@ -177,10 +177,11 @@ def test_a_key_made_by_the_command_opens_the_door(tmp_path_factory: pytest.TempP
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """With two experiments, one of which has a history."""
     with serving(request.param, tmp_path_factory) as running, talk(running) as http:
-        create(http, "one", ("x", 7))
+        create(http, "one", ("x", 7), learner="balanced")
         create(http, "two")
         decide(http, "one", *(f"n{k}" for k in range(300)))
-        observe(http, "one", {f"n{k}": 0.5 for k in range(0, 300, 3)})
+        receipts = observe(http, "one", {f"n{k}": 0.5 for k in range(0, 300, 3)})
+        assert {each["receipt"] for each in receipts} == {"used", "skipped"}
         yield running
 
 

@@ -224,8 +224,8 @@ def test_the_end_leaves_snapshots_with_which_the_next_start_needs_no_replay(
     names = ["quiet", "one", "two"]
     with Server(Stores.fresh(kind, tmp_path), tmp_path / "log", workers) as server:
         with server.client() as client:
-            for seed, name in enumerate(names):
-                client.create(name, ["a", "b", "c"], seed=seed)
+            for seed, (name, learner) in enumerate(zip(names, ["guarded", "guarded", "balanced"], strict=True)):
+                client.create(name, ["a", "b", "c"], learner=learner, seed=seed)
             for name in names[1:]:
                 ids = [decision.id for decision in client.decide_many(name, 300)]
                 client.observe_many(name, losses=dict.fromkeys(ids[::2], 0.25))

@@ -101,9 +101,10 @@ def test_the_ledger_tells_all_that_happened(http: httpx.Client) -> None:
 @pytest.mark.parametrize("after", [0, 1, 9, 21, 22, 10**9])
 def test_the_formats_hold_the_same_rows(http: httpx.Client, after: int) -> None:
     if http.get(at("formats")).status_code == 404:
-        create(http, "formats", AWKWARD)
+        create(http, "formats", AWKWARD, learner="balanced")
         decide(http, "formats", *(f"n{k}" for k in range(20)))
         observe(http, "formats", {"n3": 1 / 3, "n11": 0})
+    assert {line["receipt"] for line in rows(http, "formats")} == {None, "used", "skipped"}
     lines = rows(http, "formats", after)
     assert [line["number"] for line in lines] == list(range(after + 1, 23))
     assert all(tuple(line) == COLUMNS for line in lines)
