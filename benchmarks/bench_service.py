@@ -154,7 +154,7 @@ def restart_rows(folder: Path) -> list[Row]:
     """Ready again with many events: from the start of the process to the first decision."""
     store = f"sqlite:///{folder}/long.db"
     ledger = open_ledger(store)
-    ledger.create(ExperimentSettings("one", ["blue", "green", "red"], "balanced", {}, 7, "wait"), 0, 10)
+    ledger.create(ExperimentSettings("one", ["blue", "green", "red"], "guarded", {}, 7, "wait"), 0, 10)
     book = CommandProcessor(ledger)
     for k in range(EVENTS // 2 // MOST_AT_ONCE):
         ids = [f"{k}-{j}" for j in range(MOST_AT_ONCE)]

@@ -204,7 +204,7 @@ def test_most_outcomes_must_be_late_and_a_hundred_reported() -> None:
     (said,) = late(100, 0).warnings
     assert said.startswith("100 of the 100 outcomes reported so far came after learner 'robust' had skipped")
     assert "Its patience is " in said
-    assert "such as 'hybrid_skipping'" in said
+    assert "as the default does: 'guarded'" in said
     assert late(80, 80).warnings == ()
     (said,) = late(81, 80).warnings
     assert said.startswith("81 of the 161 outcomes")

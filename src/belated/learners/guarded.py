@@ -103,7 +103,7 @@ def _baseline(own: Vector, table: Vector) -> float:
 
 
 @kernel
-def _begin(own: Vector, more: Vector, q: Vector, table: Vector) -> None:
+def _begin(own: Vector, q: Vector, table: Vector) -> None:
     own[ARMS] = q.size
     own[UNSETTLED] = LAZY
     own[LEVEL] = 0.5
@@ -156,7 +156,7 @@ def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
     own[MOVED] = 0.0
     renewed = False
     if now == 1.0:
-        _begin(own, more, q, table)
+        _begin(own, q, table)
     elif now >= own[NEXT]:
         renewed = True
         _renew(table, q, now)

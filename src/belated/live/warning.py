@@ -50,6 +50,6 @@ def about_patience(learner: str, patience: float, reported: int, late: int) -> s
     return (
         f"{late:,} of the {reported:,} outcomes reported so far came after learner {learner!r} had skipped their"
         f" decisions, and it learned nothing from them. Its patience is {patience:,.0f} rounds now and may grow. Report"
-        " outcomes sooner, or use a learner that learns from an outcome however late it comes, such as"
-        " 'hybrid_skipping'."
+        " outcomes sooner, or use a learner that learns from an outcome however late it comes, as the default does:"
+        " 'guarded'."
     )
