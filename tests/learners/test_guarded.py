@@ -126,6 +126,8 @@ class ByFormula:
         leads, pilots = (min(each[arm] / p[arm], 127.0) for each in (self.x, self.q))
         if pilots == 127.0:
             self.seen.add("cut off")
+        if leads == 127.0:
+            self.seen.add("leader cut off")
         if self.unit:
             leads, pilots = (math.floor(each / self.unit) * self.unit for each in (leads, pilots))
         return Kept(self.t, arm, p[arm], leads, pilots, self.pilot < 1.0 and bool(p[arm] < self.threshold))
@@ -255,7 +257,7 @@ def problem(kind: str, rounds: int, arms: int) -> tuple[Floats, list[int | None]
     losses = rng.random((rounds, arms)) * np.linspace(0.5, 1.0, arms)[::-1]
     delays: list[int | None] = [None if rng.random() < 0.1 else int(rng.integers(0, 30)) for _ in range(rounds)]
     when = np.arange(rounds)[:, None]
-    if kind == "clear":  # one arm is far better than all others
+    if kind in ("clear", "forced"):  # one arm is far better than all others
         losses = (rng.random((rounds, arms)) < np.array([0.02, *[0.9] * (arms - 1)])).astype(float)
         delays = [int(rng.integers(0, 3)) for _ in range(rounds)]
     elif kind == "turning":  # the best arm becomes the worst one
@@ -276,7 +278,7 @@ def problem(kind: str, rounds: int, arms: int) -> tuple[Floats, list[int | None]
         losses = np.where(rng.random((rounds, arms)) < 0.05, 0.5, common[:, None])
         delays = [int(rng.integers(0, 9)) + 20 * int(high and rng.random() < 0.5) for high in common]
     draws = rng.random(rounds)
-    if kind == "turning":  # the first and the last arm are drawn now and then, however improbable they are
+    if kind in ("turning", "forced"):  # the first and the last arm are drawn now and then, however improbable they are
         draws[::10], draws[5::10] = 0.0, 1.0 - 1e-9
     return losses, delays, draws.tolist()
 
@@ -292,8 +294,10 @@ def problem(kind: str, rounds: int, arms: int) -> tuple[Floats, list[int | None]
         ("mixed", 300, 30, {"pilot": 0.3}, "rare since, no longer rare"),
         ("clear", 900, 6, {}, "far ahead"),
         ("clear", 600, 3, {"pilot": 0.7}, "far ahead"),
+        ("clear", 600, 6, {"pilot": 0.99}, "far ahead"),
         ("turning", 900, 3, {}, "no pilot, cut off"),
         ("turning", 900, 3, {"pilot": 0.5}, "no pilot"),
+        ("forced", 300, 3, {"pilot": 0.9999}, "leader cut off, far ahead"),
         ("shifting", 900, 3, {}, "shifting, no pilot"),
         ("swinging", 600, 4, {}, "lazy, rare since"),
         ("chasing", 600, 2, {}, "losing"),
