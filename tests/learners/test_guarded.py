@@ -453,13 +453,13 @@ def cost(words: str | list[str], losses: str, delays: str, rounds: int, replicat
 @pytest.mark.parametrize(("means", "laws"), [("0.25,0.15", "10,{law}"), ("0.15,0.25", "{law},10")])
 def test_a_better_arm_whose_outcomes_come_late_is_not_given_up(means: str, laws: str, law: str) -> None:
     """Uniform play costs 500 of 10,000 rounds, and who locks in on the quick arm 1,000. Allowed are 3 %, 300; measured
-    are 36 and 88, of 20 replications.
+    are 33 to 91, of 20 replications.
     """
     assert cost("guarded", f"bernoulli:means=[{means}]", f"byarm:laws=[{laws.format(law=law)}]", 10_000, 20) < 300
 
 
 def test_where_only_wins_come_it_beats_thompson_sampling() -> None:
-    """20 replications of 10,000 rounds, measured is 0.4 of its regret; allowed are two thirds."""
+    """20 replications of 10,000 rounds, measured are 0.4 and 0.5 of its regret; allowed are two thirds."""
     for means in ("0.7,0.9", "0.9,0.7,0.95"):
         ours, theirs = cost(
             ["guarded", "thompson"],
@@ -480,7 +480,7 @@ def test_where_losses_come_at_a_deadline_it_beats_thompson_sampling() -> None:
 @pytest.mark.parametrize("delays", ["none", "constant:delay=100"])
 @pytest.mark.parametrize("arms", [2, 8])
 def test_against_a_constrained_adversary_it_is_not_much_worse_than_balanced(arms: int, delays: str) -> None:
-    """12 replications of 20,000 rounds; measured are 0.7 to 0.9 of its regret, allowed is 1.3. Thompson sampling has
+    """12 replications of 20,000 rounds; measured are 0.76 to 0.84 of its regret, allowed is 1.3. Thompson sampling has
     two to ten times as much.
     """
     ours, theirs = cost(["guarded", "balanced"], f"constrained:arms={arms},gap=0.1", delays, 20_000, 12)

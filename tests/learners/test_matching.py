@@ -196,13 +196,22 @@ def test_the_order_of_the_arms_does_not_matter(seed: int, arms: int) -> None:
 @pytest.mark.parametrize("others", [[0.4], [0.4, 0.5], [0.2, 0.9, 0.4], [0.5] * 30])
 @pytest.mark.parametrize("weight", [0.5, 20.0, 3000.0])
 def test_an_arm_is_played_the_less_the_more_it_loses(others: list[float], weight: float) -> None:
-    """Weights are equal. Steps as small as the solver's margin may go the other way by that much."""
+    """Weights are equal: c_i jumps where arms of unequal weight change places. Steps as small as the solver's margin
+    may go the other way by that much.
+    """
     means = np.linspace(0.0, 1.0, 101)
     arms = len(others) + 1
     q = np.array([match([mean, *others], [weight] * arms)[0] for mean in means])
     assert (np.diff(q) <= 2.0 * MARGIN).all()
     assert (q[10:] - q[:-10] <= 1e-6).all()
     assert q[0] > q[20] > q[60] or weight == 3000.0
+
+
+@pytest.mark.parametrize("weights", [(1.0, 1e4), (1e4, 1.0), (30.0, 7.0), (0.0, 500.0)])
+def test_of_two_arms_one_is_played_the_less_the_more_it_loses_whatever_they_weigh(weights: tuple[float, float]) -> None:
+    q = np.array([match([mean, 0.4], weights)[0] for mean in np.linspace(0.0, 1.0, 101)])
+    assert (np.diff(q) <= MARGIN).all()
+    assert (q[10:] - q[:-10] <= 1e-6).all()
 
 
 @pytest.mark.parametrize(("weight", "spread"), [(50.0, 1.0), (50.0, 4.0), (800.0, 1.0), (800.0, 10.0)])
