@@ -30,7 +30,6 @@ class Kept(NamedTuple):
     p: float
     leads: float
     pilots: float
-    rare: bool
 
 
 class ByFormula:
@@ -114,8 +113,7 @@ class ByFormula:
         else:
             self.seen.add("lazy")
         p = self.w * self.q + (1.0 - self.w) * self.x
-        self.threshold = 4.0 * self.b**2 / self.a2
-        self.any_rare = bool((p < self.threshold).any())
+        self.least = float(p.min())
         return np.asarray(p)
 
     def leader(self) -> Floats:
@@ -130,7 +128,7 @@ class ByFormula:
             self.seen.add("leader cut off")
         if self.unit:
             leads, pilots = (math.floor(each / self.unit) * self.unit for each in (leads, pilots))
-        return Kept(self.t, arm, p[arm], leads, pilots, self.pilot < 1.0 and bool(p[arm] < self.threshold))
+        return Kept(self.t, arm, p[arm], leads, pilots)
 
     def learn(self, kept: Kept, loss: float) -> None:
         if self.pilot < 1.0:
@@ -143,11 +141,14 @@ class ByFormula:
     def teach(self, kept: Kept, loss: float) -> None:
         b = self.b
         d = loss - b
+        threshold = 4.0 * b**2 / self.a2
         self.a2 += d**2 * self.rho
         if self.waiting >= self.patient:
             self.x, self.waiting, self.moved = self.leader(), 0, True
         if kept.round < self.t or self.moved:
-            self.cost += d * (kept.leads - self.x[kept.arm] / kept.p)
+            self.cost += d * (kept.leads - min(self.x[kept.arm] / kept.p, 127.0))
+            if self.x[kept.arm] > 127.0 * kept.p:
+                self.seen.add("come back")
             self.highest = max(self.highest, self.cost)
             if kept.round == self.t:
                 self.seen.add("at once after others")
@@ -155,12 +156,13 @@ class ByFormula:
         step = d * (kept.pilots - kept.leads)
         self.c += step
         self.v += self.w * (1.0 - self.w) * step**2
-        self.losses[kept.arm] += (loss if kept.rare else d) / kept.p
-        if self.any_rare:
-            rare = self.w * self.q + (1.0 - self.w) * self.x < self.threshold
+        was_rare = kept.p < threshold
+        self.losses[kept.arm] += (loss if was_rare else d) / kept.p
+        if self.least < threshold:
+            rare = self.w * self.q + (1.0 - self.w) * self.x < threshold
             self.losses[rare] -= b
-            if rare[kept.arm] != kept.rare:
-                self.seen.add("no longer rare" if kept.rare else "rare since")
+            if rare[kept.arm] != was_rare:
+                self.seen.add("no longer rare" if was_rare else "rare since")
 
     def follow(self, arm: int, loss: float) -> None:
         self.recent += 1

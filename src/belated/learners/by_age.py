@@ -23,8 +23,8 @@ fair being the product of three factors from 0 to 1: delays explain little of th
 outcomes are missing of every arm, up to chance (a chi-square test); losses of more than one kind come. `weight` is the
 number of outcomes that the mean is worth, missing ripe decisions included where they count.
 
-Ages of decisions are kept in blocks of consecutive rounds, each at most a quarter as long as it is old, so that memory
-is bounded: about a hundred blocks however many rounds there were.
+Ages of decisions are kept in blocks of consecutive rounds. Blocks are merged as long as the result is at most a quarter
+as long as it is old, so that memory is bounded: at most MOST_BLOCKS blocks however many rounds there were.
 """
 
 import math
@@ -267,7 +267,7 @@ def estimate(table: Vector, arms: int, now: float) -> None:
     """Write the mean loss of every arm and the weight behind it, as round `now` opens."""
     _close_block(table, arms, now)
     _add_up(table, arms, now)
-    passed, exposed = at(arms, PASSED), at(arms, EXPOSED)
+    passed = at(arms, PASSED)
     ripe = came = losses = shares = 0.0
     for i in range(arms):
         n = table[at(arms, CAME) + i]
@@ -275,7 +275,6 @@ def estimate(table: Vector, arms: int, now: float) -> None:
         table[passed + i] = 0.0
         if n > 0.0:
             table[passed + i] = _decisions(table, arms, i, now, RIPE * table[at(arms, DELAY) + i])
-            table[exposed + i] = _decisions(table, arms, i, now, 0.0)
         ripe += table[passed + i]
         came += table[passed + i] * min(share, 1.0)
         losses += n * table[at(arms, LOSS) + i]

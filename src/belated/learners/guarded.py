@@ -25,7 +25,9 @@ noise, the entropy by delay:
     a^2 = sum of d^2 rho,    rho = (sum sqrt(x_i)(1 - x_i) x_i / p_i) / (sum sqrt(x_i)(1 - x_i)),    kappa = 3,
 
 B_t being the largest value that B has had and rho the price of seeing through p instead of x. An arm with
-p_i < 4 b^2 / a^2 is measured without the baseline, as in reduced variance (Zimmert & Seldin 2021). While the pilot has
+p_i < 4 b^2 / a^2 is measured without the baseline, as in reduced variance (Zimmert & Seldin 2021): loss / p_{s,I} is
+added to the arm that was played, if p_{s,I} is so small, and -b to every arm whose p_i is now. In B and C no ratio of
+probabilities counts as more than 127. While the pilot has
 most of the weight the leader moves once for every four outcomes, and the pilot is estimated anew whenever the number of
 rounds has grown by a 64th.
 
@@ -63,9 +65,8 @@ from belated.learners.learner import Gauge, Learner, Parameter
 
 # Behind the leader: single numbers, then q, then the table of `by_age`.
 WEIGHT = 0  # w
-THRESHOLD = 1  # arms with a smaller p are rare
-RARE = 2  # how many are
-MORE = 3
+LEAST = 1  # the smallest p_i
+MORE = 2
 
 KAPPA = 0
 PILOT = 1
@@ -84,6 +85,7 @@ PATIENCE = 100_000.0
 TIMES_LONGEST = 32.0
 _BITS = 2.0**26
 _UNIT = _BITS / 128.0  # of the two ratios in a mark, each below 128
+_MOST = 127.0  # the largest ratio of two probabilities: a single outcome must not decide everything
 
 
 def size(n_arms: int) -> int:
@@ -103,7 +105,7 @@ def _baseline(own: Vector, table: Vector) -> float:
 
 
 @kernel
-def _begin(own: Vector, q: Vector, table: Vector) -> None:
+def _begin(own: Vector, q: Vector) -> None:
     own[ARMS] = q.size
     own[UNSETTLED] = LAZY
     own[LEVEL] = 0.5
@@ -111,7 +113,6 @@ def _begin(own: Vector, q: Vector, table: Vector) -> None:
     own[NOISE] = 0.25
     own[PRICE] = 1.0
     own[NEXT] = 2.0
-    table[by_age.ARRIVED] = 1.0
     for i in range(q.size):
         q[i] = 1.0 / q.size
 
@@ -156,7 +157,7 @@ def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
     own[MOVED] = 0.0
     renewed = False
     if now == 1.0:
-        _begin(own, q, table)
+        _begin(own, q)
     elif now >= own[NEXT]:
         renewed = True
         _renew(table, q, now)
@@ -174,14 +175,12 @@ def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
             own[PRICE] = 1.0
         elif renewed:
             _price(own, q, w, p)
-    b = _baseline(own, table)
-    more[THRESHOLD] = threshold = RARE_BELOW * b * b / own[NOISE]
-    rare = 0
+    least = 1.0
     for i in range(arms):
         p[i] = w * q[i] + (1.0 - w) * ftrl.share(own, i)
-        rare += p[i] < threshold
-    more[RARE] = rare
-    return threshold
+        least = min(least, p[i])
+    more[LEAST] = least
+    return 0.0
 
 
 @kernel
@@ -191,10 +190,9 @@ def chosen(state: Vector, params: Vector, arm: int, propensity: float, mark: flo
     by_age.count(state[first + arms :], arms, arm)
     if params[PILOT] == 1.0:
         return 0.0
-    leads = math.floor(min(ftrl.share(state, arm) / propensity, 127.0) * _UNIT)
-    pilots = math.floor(min(state[first + arm] / propensity, 127.0) * _UNIT)
-    both = leads * _BITS + pilots
-    return -1.0 - both if propensity < mark else both
+    leads = math.floor(min(ftrl.share(state, arm) / propensity, _MOST) * _UNIT)
+    pilots = math.floor(min(state[first + arm] / propensity, _MOST) * _UNIT)
+    return leads * _BITS + pilots
 
 
 @kernel(inline=True)
@@ -229,31 +227,29 @@ def _teach_leader(
     own: Vector, more: Vector, q: Vector, table: Vector, arm: int, loss: float, propensity: float, mark: float
 ) -> None:
     """Add an outcome to the leader's losses, and to the costs of delay and of the pilot."""
-    rare = mark < 0.0
-    if rare:
-        mark = -1.0 - mark
     whole = math.floor(mark / _BITS)
     leads = whole / _UNIT
     pilots = (mark - whole * _BITS) / _UNIT
     b = _baseline(own, table)
     w = more[WEIGHT]
     d = loss - b
+    rare = RARE_BELOW * b * b / own[NOISE]  # with a smaller probability an arm is measured without the baseline
     own[NOISE] += d * d * own[PRICE]
     if own[UNSETTLED] >= (LAZY if w > 0.5 else 1.0):
         ftrl.settle(own, q.size)
         own[UNSETTLED] = 0.0
         own[MOVED] = 1.0
     if own[ROUND] > own[DECIDED] or own[MOVED] != 0.0:  # else nothing has moved since the decision
-        own[DELAY_COST] += d * (leads - ftrl.share(own, arm) / propensity)
+        own[DELAY_COST] += d * (leads - min(ftrl.share(own, arm) / propensity, _MOST))
         own[HIGHEST] = max(own[HIGHEST], own[DELAY_COST])
     own[UNSETTLED] += 1.0
     cost = d * (pilots - leads)
     own[PILOT_COST] += cost
     own[PILOT_NOISE] += w * (1.0 - w) * cost * cost
-    ftrl.add_loss(own, arm, (loss if rare else d) / propensity)
-    if more[RARE] > 0.0:
+    ftrl.add_loss(own, arm, (loss if propensity < rare else d) / propensity)
+    if more[LEAST] < rare:
         for i in range(q.size):
-            if w * q[i] + (1.0 - w) * ftrl.share(own, i) < more[THRESHOLD]:
+            if w * q[i] + (1.0 - w) * ftrl.share(own, i) < rare:
                 ftrl.add_loss(own, i, -b)
 
 

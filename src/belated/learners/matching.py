@@ -45,6 +45,12 @@ def _fill(means: Vector, weights: Vector, m: float, q: Vector) -> float:
     return total
 
 
+@kernel(inline=True)
+def _before(means: Vector, weights: Vector, i: int, j: int) -> bool:
+    """Return whether arm i is better than arm j, or as good and better known."""
+    return means[i] < means[j] or (means[i] == means[j] and weights[i] > weights[j])
+
+
 @kernel
 def match(means: Vector, weights: Vector, middle: float, spread: float, q: Vector) -> None:
     """Write the probabilities of the arms into q. The prior is added to means and weights, f and c_i to weights."""
@@ -53,10 +59,10 @@ def match(means: Vector, weights: Vector, middle: float, spread: float, q: Vecto
     for i in range(q.size):
         means[i] = (weights[i] * means[i] + PRIOR * max(middle, 0.5)) / (weights[i] + PRIOR)
         weights[i] += PRIOR
-        if i > 0 and means[i] < means[best]:
+        if i > 0 and _before(means, weights, i, best):
             rival = best
             best = i
-        elif i > 1 and means[i] < means[rival]:
+        elif i > 1 and _before(means, weights, i, rival):
             rival = i
     heavy, light = weights[best], weights[rival]
     for i in range(q.size):
