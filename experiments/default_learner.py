@@ -46,20 +46,20 @@ LONG = (
     "slow-best-rare-k2/geometric-1000",
     "constrained-k10/100",
 )
-LABELLED = {
-    "guarded": "left",
-    "guarded:pilot=0": "right",
-    "guarded:pilot=1": "left",
-    "balanced": "right",
-    "robust": "right",
-    "thompson": "right",
-    "klucb": "right",
-    "ucb": "right",
-    "tsallis_rv": "right",
-    "hybrid_skipping": "right",
-    "uniform": "left",
-}
-"""The points of the figure that have a name, and on which side it stands."""
+LABELLED = (
+    "guarded",
+    *PARTS,
+    "balanced",
+    "robust",
+    "thompson",
+    "klucb",
+    "ucb",
+    "tsallis",
+    "tsallis_rv",
+    "exp3",
+    "hybrid_skipping",
+)
+"""The points of the figure that have a name."""
 
 
 def candidates() -> tuple[TunedLearner, ...]:
@@ -179,10 +179,9 @@ def draw(means: dict[str, float], labels: list[str], table: NDArray[np.float64])
             colour = {"guarded": "#0072B2", "robust": "#D55E00"}.get(family, "#8A8A8A")
             axes.plot(mean, worst[label], "o", color=colour, markersize=6 if label in catalogue else 4)
             if label in LABELLED:
-                offset = {"right": (6, -2), "left": (-6, -2)}[LABELLED[label]]
-                side = "left" if LABELLED[label] == "right" else "right"
                 place = (mean, worst[label])
-                axes.annotate(label, place, xytext=offset, textcoords="offset points", fontsize=7, ha=side)
+                axes.annotate(label, place, xytext=(6, -2), textcoords="offset points", fontsize=7)
+        axes.set_xlim(1.0, 20.0)
         axes.set_xscale("log")
         axes.set_yscale("log")
         for axis in (axes.xaxis, axes.yaxis):
