@@ -180,7 +180,7 @@ def draw(means: dict[str, float], labels: list[str], table: NDArray[np.float64])
             axes.plot(mean, worst[label], "o", color=colour, markersize=6 if label in catalogue else 4)
             if label in LABELLED:
                 place = (mean, worst[label])
-                axes.annotate(label, place, xytext=(6, -2), textcoords="offset points", fontsize=7)
+                axes.annotate(label, place, xytext=(0, 6), textcoords="offset points", fontsize=7, ha="center")
         axes.set_xlim(1.0, 20.0)
         axes.set_xscale("log")
         axes.set_yscale("log")
