@@ -28,7 +28,7 @@ from belated.report import figures
 from belated.report.tables import markdown_table
 from belated.simulation.plot import new_figure, settings
 
-PARTS = ("guarded:pilot=0", "guarded:pilot=1")
+PARTS = {"guarded:pilot=0": "leader alone", "guarded:pilot=1": "pilot alone"}
 SEARCHED = ("guarded", "balanced", "robust", "hybrid_skipping", "thompson")
 ADVERSARIAL = ("constrained", "changing", "corrupted", "resonant")
 SETTLED = {
@@ -180,7 +180,9 @@ def draw(means: dict[str, float], labels: list[str], table: NDArray[np.float64])
             axes.plot(mean, worst[label], "o", color=colour, markersize=6 if label in catalogue else 4)
             if label in LABELLED:
                 place = (mean, worst[label])
-                axes.annotate(label, place, xytext=(0, 6), textcoords="offset points", fontsize=7, ha="center")
+                axes.annotate(
+                    PARTS.get(label, label), place, xytext=(0, 6), textcoords="offset points", fontsize=7, ha="center"
+                )
         axes.set_xlim(1.0, 20.0)
         axes.set_xscale("log")
         axes.set_yscale("log")
