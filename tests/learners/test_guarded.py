@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from belated import Bandit, Receipt, learners, simulate
+from belated import Bandit, Decision, Receipt, learners, simulate
 from belated.core import ftrl
 from belated.learners import by_age, guarded, matching
 from belated.simplex import ftrl_distribution
@@ -499,3 +499,27 @@ def test_the_leader_saves_what_the_pilot_would_lose() -> None:
     """Losses whose level jumps, delays of 50: 8 replications of 20,000 rounds. Measured is 0.18 of the pilot alone."""
     both, alone = cost(["guarded", "guarded:pilot=1"], "constrained:arms=4,gap=0.1", "constant:delay=50", 20_000, 8)
     assert both < 0.4 * alone
+
+
+def test_one_outcome_of_a_decision_that_was_improbable_does_not_set_the_rate_for_good() -> None:
+    """An arm that was chosen with a probability of one in a million and has half of the shares now: the measured cost
+    of delay counts a ratio of 127, not of half a million.
+    """
+    bandit = Bandit(2, "guarded", pilot=0.0, seed=0)
+    bandit.redo(Decision(1, 0, 1e-6), draw=0.0)
+    bandit.decide()
+    bandit.observe(1, loss=0.0)
+    bandit.decide()
+    assert 0.0 <= bandit._run.state[guarded.HIGHEST] <= 0.5 * 127.0
+    assert bandit._run.state[guarded.DELAY_COST] <= 0.5 * 127.0
+
+
+def test_a_level_that_jumps_while_outcomes_are_out_locks_no_arm() -> None:
+    """Decisions of arms that are rare are made while losses are near 0, their outcomes come while losses are near 1: the
+    baseline of that time over a tiny propensity once sent one arm's losses to -160,000, and 1 of these 20 runs
+    cost 4,200. The largest is 676 now.
+    """
+    result = simulate(
+        "guarded", "constrained:arms=10,gap=0.1", "pareto:shape=1,scale=10", rounds=100_000, replications=20, seed=0
+    )
+    assert result.regret[0, :, -1].max() < 1000.0
