@@ -515,9 +515,9 @@ def test_one_outcome_of_a_decision_that_was_improbable_does_not_set_the_rate_for
 
 
 def test_a_level_that_jumps_while_outcomes_are_out_locks_no_arm() -> None:
-    """Rare arms are chosen while losses are near 0, and their outcomes come while losses are near 1. The baseline of that
-    time over a tiny propensity must not be taken off the arm's losses: where it was, 1 of these 20 runs cost 4,200.
-    The largest is 676.
+    """Rare arms are chosen while losses are near 0, and their outcomes come while losses are near 1. The baseline of
+    that time over a tiny propensity must not be taken off the arm's losses: where it was, 1 of these 20 runs cost
+    4,200. The largest is 676.
     """
     result = simulate(
         "guarded", "constrained:arms=10,gap=0.1", "pareto:shape=1,scale=10", rounds=100_000, replications=20, seed=0

@@ -292,6 +292,7 @@ LEARNER = Learner(
     learn=learn,
     patience=patience,
     round_at=DECIDED,
+    bias="the baseline and which arms are rare, both as of the arrival",
     gauges=(Gauge("balance", "B, against √(2 D_T log K / κ)", "docs/theory.md, a sketch", HIGHEST, allowed_cost),),
     parameters=(
         Parameter("kappa", 3.0, 0.0, 1e9, "κ, the factor of the measured cost of delay in the entropy rate"),
