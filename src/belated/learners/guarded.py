@@ -36,11 +36,10 @@ old as the longest delay seen. docs/theory.md says what is proved, docs/tuning.m
 """
 
 import math
-from collections.abc import Mapping
 
 from belated.core import ftrl
 from belated.core.kernels import Vector, kernel
-from belated.learners import by_age, matching
+from belated.learners import balanced, by_age, matching
 from belated.learners.learner import Gauge, Learner, Parameter
 
 (
@@ -275,12 +274,6 @@ def patience(state: Vector, params: Vector) -> float:
     return float(max(PATIENCE, TIMES_LONGEST * state[_leader_size(arms) + MORE + arms + by_age.LONGEST]))
 
 
-def allowed_cost(values: Mapping[str, float], n_arms: int, total_outstanding: float) -> float:
-    """Return sqrt(2 D_T log K / kappa), what B should not exceed (docs/theory.md, a sketch)."""
-    kappa = values["kappa"]
-    return math.sqrt(2.0 * total_outstanding * math.log(n_arms) / kappa) if kappa else math.inf
-
-
 LEARNER = Learner(
     name="guarded",
     summary="plays what the outcomes say, under the guard of a regularised leader; measured, proved in part",
@@ -293,7 +286,9 @@ LEARNER = Learner(
     patience=patience,
     round_at=DECIDED,
     bias="the baseline and which arms are rare, both as of the arrival",
-    gauges=(Gauge("balance", "B, against √(2 D_T log K / κ)", "docs/theory.md, a sketch", HIGHEST, allowed_cost),),
+    gauges=(
+        Gauge("balance", "B, against √(2 D_T log K / κ)", "docs/theory.md, a sketch", HIGHEST, balanced.allowed_cost),
+    ),
     parameters=(
         Parameter("kappa", 3.0, 0.0, 1e9, "κ, the factor of the measured cost of delay in the entropy rate"),
         Parameter("pilot", 0.95, 0.0, 1.0, "the largest share of the pilot; 0: the leader alone, 1: the pilot alone"),
