@@ -16,7 +16,7 @@ import pytest
 
 from belated.ledger import open_ledger
 from belated.ledger.commands import Change, Decide, KeepSnapshot, Observe, Refused
-from belated.ledger.events import ApiKey, Fate, Kind, Status
+from belated.ledger.events import ApiKey, Event, Fate, Kind, Status
 from belated.ledger.migrations import MIGRATIONS
 from belated.ledger.processor import CommandProcessor
 from belated.ledger.sql import SqlLedger
@@ -57,13 +57,14 @@ def test_the_old_ledger_is_brought_up_to_date_once(file: Path) -> None:
     with closing(SqliteLedger(str(file))) as before:
         assert [row[0] for row in before._read("SELECT number FROM migrations")] == [1]
         assert [len(before.snapshots(number)) for number in (1, 2)] == [2, 2]
-        events = [before.events(number) for number in (1, 2)]
+        of_then = f"SELECT {', '.join(Event._fields[:10])} FROM events WHERE experiment = ? ORDER BY number"
+        events = [[Event(*row) for row in before._read(of_then, (number,))] for number in (1, 2)]
         assert before.migrate() == [migration.name for migration in MIGRATIONS[1:]]
         assert before.migrate() == []
         assert [before.snapshots(number) for number in (1, 2)] == [[], []]
         assert [before.events(number) for number in (1, 2)] == events
         assert before._read("SELECT key, snapshot FROM experiments ORDER BY key") == [(1, 0), (2, 0)]
-        assert before.all_keys() == [ApiKey("k1", "ci", "decide", bytes(range(32)), 1_700_000_000_000_000, None)]
+        assert before.all_keys() == [ApiKey("k1", "ci", "decide", bytes(range(32)), 1_700_000_000_000_000, None, 1)]
     kinds = [{Kind(event.kind) for event in each} for each in events]
     assert Kind.DEFAULT in kinds[0]
     assert {Kind.PAUSE, Kind.RESUME} <= kinds[1]

@@ -54,8 +54,8 @@ class Status(IntEnum):
 class Event(NamedTuple):
     """One row of the ledger. Events of an experiment are numbered from 1 without gaps; `at` never goes back.
 
-    A decision has round, id, arm and propensity. An outcome, a default or what was settled has round, id, arm, loss,
-    fate and waited. A change of status has none of them: None.
+    A decision has round, id, arm, propensity, mark and cumulative. An outcome, a default or what was settled has round,
+    id, arm, loss, fate and waited. A change of status has none of them: None. Each has the key of who asked for it.
     """
 
     number: int
@@ -71,6 +71,12 @@ class Event(NamedTuple):
     fate: Any = None
     waited: Any = None
     """Microseconds from the decision to this event."""
+    mark: Any = None
+    """What the learner wants back with the outcome; None in decisions of earlier versions."""
+    cumulative: Any = None
+    """D_s: the numbers of outstanding decisions with which the rounds so far were opened, summed up."""
+    key: Any = None
+    """The number of the key that asked for it; None where nobody did."""
 
 
 class ExperimentSettings(msgspec.Struct, frozen=True):
@@ -108,6 +114,9 @@ class DecisionRecord(NamedTuple):
     """Of the loss reported; 0 before."""
     defaulted: bool
     """Whether the default loss was taken for it."""
+    mark: float | None = None
+    """What the learner wants back with the outcome."""
+    cumulative: int | None = None
 
 
 class ApiKey(NamedTuple):
@@ -119,3 +128,12 @@ class ApiKey(NamedTuple):
     digest: bytes
     created: int
     revoked: int | None
+    number: int | None = None
+    """Given by the ledger; events have it."""
+    experiments: tuple[str, ...] | None = None
+    """The experiments that it opens; None: all."""
+    expires: int | None = None
+    used: int | None = None
+    """When it was last used, to the minute."""
+    rate: float | None = None
+    """Requests a second that it may make; None: any number."""

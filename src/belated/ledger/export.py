@@ -36,7 +36,7 @@ def _lines(ledger: Ledger, record: ExperimentRecord, after: int) -> Iterator[lis
 
 
 def _line(event: Event, arms: list[str | int]) -> LedgerEvent:
-    number, kind, at, round, id, arm, propensity, loss, fate, waited = event
+    number, kind, at, round, id, arm, propensity, loss, fate, waited, *_ = event
     return LedgerEvent(
         number,
         _WORDS[kind],  # type: ignore[index, arg-type]

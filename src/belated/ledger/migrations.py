@@ -90,4 +90,28 @@ MIGRATIONS = (
         "outcomes that are held until the deadline",
         ("CREATE UNIQUE INDEX settled_by_round ON events (experiment, round) WHERE kind = 7",),
     ),
+    Migration(
+        5,
+        "decisions keep what the learner wants back with their outcomes; who asked; keys with limits; a place to probe",
+        (
+            "ALTER TABLE events ADD COLUMN mark DOUBLE PRECISION",
+            "ALTER TABLE events ADD COLUMN cumulative BIGINT",
+            "ALTER TABLE events ADD COLUMN key INTEGER",
+            "ALTER TABLE keys ADD COLUMN number INTEGER",
+            "ALTER TABLE keys ADD COLUMN experiments TEXT",
+            "ALTER TABLE keys ADD COLUMN expires BIGINT",
+            "ALTER TABLE keys ADD COLUMN used BIGINT",
+            "ALTER TABLE keys ADD COLUMN rate DOUBLE PRECISION",
+            """
+            UPDATE keys SET number = (
+                SELECT count(*) FROM keys AS k
+                WHERE k.created < keys.created OR (k.created = keys.created AND k.id <= keys.id)
+            )
+            """,
+            "CREATE UNIQUE INDEX keys_by_number ON keys (number)",
+            "CREATE TABLE probes (number INTEGER PRIMARY KEY, at BIGINT NOT NULL, filler {bytes} NOT NULL)",
+            "DELETE FROM snapshots",
+            "UPDATE experiments SET snapshot = 0",
+        ),
+    ),
 )

@@ -40,7 +40,22 @@ _LOCK = """
 SELECT status, position, snapshot, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
 FROM experiments WHERE key = %s FOR UPDATE
 """
-_TYPES = ("int8", "int8", "int2", "int8", "int8", "text", "int4", "float8", "float8", "int2", "int8")
+_TYPES = (
+    "int8",
+    "int8",
+    "int2",
+    "int8",
+    "int8",
+    "text",
+    "int4",
+    "float8",
+    "float8",
+    "int2",
+    "int8",
+    "float8",
+    "int8",
+    "int4",
+)
 _APPEND = f"COPY events (experiment, {COLUMNS}) FROM STDIN (FORMAT BINARY)"
 
 

@@ -36,8 +36,8 @@ from belated.ledger.events import (
 )
 from belated.ledger.migrations import HISTORY, MIGRATIONS, Migration
 
-COLUMNS = "number, kind, at, round, id, arm, propensity, loss, fate, waited"
-WIDTH = 11
+COLUMNS = "number, kind, at, round, id, arm, propensity, loss, fate, waited, mark, cumulative, key"
+WIDTH = 14
 """Numbers of a row: the experiment's number and the columns of an event."""
 SNAPSHOTS_KEPT = 2
 LOOKED_AT = 1_000
@@ -49,11 +49,11 @@ TAIL = f"SELECT {COLUMNS} FROM events WHERE experiment = ? AND number > ? ORDER 
 _OUTCOME = "FROM events o WHERE o.experiment = d.experiment AND o.round = d.round AND o.kind"
 KNOWN = f"""
 d.id, d.round, d.arm, d.propensity, d.at,
-(SELECT o.loss {_OUTCOME} = 2), (SELECT o.fate {_OUTCOME} = 2), EXISTS (SELECT 1 {_OUTCOME} = 3)
+(SELECT o.loss {_OUTCOME} = 2), (SELECT o.fate {_OUTCOME} = 2), EXISTS (SELECT 1 {_OUTCOME} = 3), d.mark, d.cumulative
 """
 """Of a decision d. Look-ups one by one, so that no statistics can suggest anything but an index."""
 _DUE = """
-SELECT d.number, d.at, d.id, d.round, d.arm, d.propensity, {loss}, {is_open}
+SELECT d.number, d.at, d.id, d.round, d.arm, d.propensity, d.mark, d.cumulative, {loss}, {is_open}
 FROM events d WHERE d.experiment = ? AND d.number > ? AND d.kind = 1 ORDER BY d.number LIMIT ?
 """
 DUE = _DUE.format(loss="NULL", is_open=f"NOT EXISTS (SELECT 1 {_OUTCOME} = 2) AND NOT EXISTS (SELECT 1 {_OUTCOME} = 3)")
@@ -62,8 +62,10 @@ DUE_HELD = _DUE.format(
     is_open=f"NOT EXISTS (SELECT 1 {_OUTCOME} = 7) AND NOT EXISTS (SELECT 1 {_OUTCOME} = 3)",
 )
 """Where outcomes are held until the deadline."""
+KEYS = "SELECT id, name, role, digest, created, revoked, number, experiments, expires, used, rate FROM keys"
 ADD_KEY = """
-INSERT INTO keys (id, name, role, digest, created, revoked) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING
+INSERT INTO keys (id, name, role, digest, created, revoked, number, experiments, expires, used, rate)
+VALUES (?, ?, ?, ?, ?, ?, (SELECT coalesce(max(number), 0) + 1 FROM keys), ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING
 """
 POSITION = """
 UPDATE experiments SET position = ?, status = ?, rounds = ? WHERE key = ? AND position = ? RETURNING key
@@ -75,7 +77,10 @@ def event_of(row: Sequence[Any]) -> Event:
 
 
 def known_of(rows: Sequence[Sequence[Any]]) -> dict[str, DecisionRecord]:
-    return {row[0]: DecisionRecord(row[1], row[2], row[3], row[4], row[5], row[6] or 0, bool(row[7])) for row in rows}
+    return {
+        row[0]: DecisionRecord(row[1], row[2], row[3], row[4], row[5], row[6] or 0, bool(row[7]), row[8], row[9])
+        for row in rows
+    }
 
 
 class SqlTransaction(Transaction):
@@ -91,12 +96,12 @@ class SqlTransaction(Transaction):
     def due(self, experiment: int, after: int, before: int, held: bool) -> Due:
         rows = self._run(DUE_HELD if held else DUE, (experiment, after, LOOKED_AT))
         found: list[tuple[str, DecisionRecord]] = []
-        for number, at, id, round, arm, propensity, loss, is_open in rows:
+        for number, at, id, round, arm, propensity, mark, cumulative, loss, is_open in rows:
             if at > before:
                 return Due(found, after, False, at)
             if is_open:
                 fate = 0 if loss is None else Fate.HELD
-                found.append((id, DecisionRecord(round, arm, propensity, at, loss, fate, False)))
+                found.append((id, DecisionRecord(round, arm, propensity, at, loss, fate, False, mark, cumulative)))
             after = number
         return Due(found, after, len(rows) == LOOKED_AT, None)
 
@@ -309,11 +314,14 @@ class SqlLedger(Ledger):
         return [(position, bytes(state)) for position, state in rows]
 
     def all_keys(self) -> list[ApiKey]:
-        rows = self._read("SELECT id, name, role, digest, created, revoked FROM keys ORDER BY created, id")
-        return [ApiKey(id, name, role, bytes(digest), *times) for id, name, role, digest, *times in rows]
+        return [key_of(row) for row in self._read(f"{KEYS} ORDER BY created, id")]
 
     def add_key(self, key: ApiKey) -> None:
-        self._write(ADD_KEY, tuple(key))
+        experiments = None if key.experiments is None else msgspec.json.encode(key.experiments).decode()
+        with self.committing() as connection:
+            self.lock_all(connection)  # numbers are given one after the other
+            given = (*key[:6], experiments, key.expires, key.used, key.rate)
+            self.run(connection, ADD_KEY, given)
 
     def revoke_key(self, id: str, at: int) -> bool:
         return bool(self._write("UPDATE keys SET revoked = ? WHERE id = ? AND revoked IS NULL RETURNING id", (at, id)))
@@ -324,6 +332,12 @@ class SqlLedger(Ledger):
             idle, self._idle = self._idle, []
         for connection in idle:
             self.shut(connection)
+
+
+def key_of(row: Sequence[Any]) -> ApiKey:
+    id, name, role, digest, created, revoked, number, experiments, *limits = row
+    only = None if experiments is None else msgspec.json.decode(experiments, type=tuple[str, ...])
+    return ApiKey(id, name, role, bytes(digest), created, revoked, number, only, *limits)
 
 
 def record_of(row: Sequence[Any]) -> ExperimentRecord:
