@@ -157,7 +157,7 @@ def test_a_ledger_without_experiments_is_sound(tmp_path: Path, capsys: Captured)
 
 
 def test_no_more_than_some_faults_are_shown(capsys: Captured) -> None:
-    verdict = Verdict("one", 1, 1, 0, 0.0, "", [f"fault {number}" for number in range(25)])
+    verdict = Verdict("one", 1, 1, 0, 0.0, "", [f"fault {number}" for number in range(25)], [])
     service._show(verdict, Output())
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].endswith("FAULTY")

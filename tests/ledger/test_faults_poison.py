@@ -111,7 +111,7 @@ def test_commands_that_are_committed_together_with_a_poisoned_one_are_committed(
         assert live[0] == len(found) == (COUNT - 1) + (7 - 1) + 1
         record = ledger.find(NAME)
         assert record is not None
-        assert verify(ledger, record, live)[3:] == (1, 0.0, live[1], [])
+        assert verify(ledger, record, live)[3:] == (1, 0.0, live[1], [], [])
 
 
 @pytest.mark.parametrize("kind", KINDS)

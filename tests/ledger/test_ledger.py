@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from belated.api.types import Deadline
-from belated.ledger import Ledger, open_ledger, sql
+from belated.ledger import Ledger, open_ledger
 from belated.ledger.base import CHUNK, ExperimentExists, LedgerUnavailable, TooManyExperiments
 from belated.ledger.events import ApiKey, DecisionRecord, Event, ExperimentRecord, Fate, Kind, Status
 from support.ledger_helpers import MOST, append, decision, default, experiment, look, outcome, settings, together
@@ -143,15 +143,15 @@ def test_the_two_newest_snapshots_are_kept(ledger: Ledger) -> None:
     assert (look(ledger, one.number).snapshot, look(ledger, other.number).snapshot) == (26, 3)
 
 
-def test_what_is_due_has_waited_and_has_no_outcome(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_due_has_waited_and_has_no_outcome(ledger: Ledger) -> None:
     record = experiment(ledger)
     ats = [10, 10, 20, 30, 30, 40, 50]
     events = [decision(n, n, at=at, arm=n % 3, propensity=1 / n) for n, at in enumerate(ats, 1)]
     append(ledger, record.number, [*events, outcome(8, 3), default(9, 1), default(10, 6), outcome(11, 6)])
 
-    def due(after: int, before: int) -> tuple[list[int], int, bool, int | None]:
+    def due(after: int, before: int, most: int = 100) -> tuple[list[int], int, bool, int | None]:
         with ledger.transaction() as transaction:
-            found = transaction.due(record.number, after, before, held=False)
+            found = transaction.due(record.number, after, before, held=False, most=most)
         for id, known in found.decisions:
             n = known.round
             assert (id, known) == (f"d{n}", DecisionRecord(n, n % 3, 1 / n, ats[n - 1], None, 0, False))
@@ -163,11 +163,10 @@ def test_what_is_due_has_waited_and_has_no_outcome(ledger: Ledger, monkeypatch: 
     assert due(2, 49) == ([4, 5], 6, False, 50)
     assert due(0, 50) == ([2, 4, 5, 7], 7, False, None)
     assert due(7, 50) == ([], 7, False, None)
-    monkeypatch.setattr(sql, "LOOKED_AT", 3)
-    assert due(0, 50) == ([2], 3, True, None)
-    assert due(3, 50) == ([4, 5], 6, True, None)
-    assert due(6, 50) == ([7], 7, False, None)
-    assert due(3, 30) == ([4, 5], 5, False, 40)
+    assert due(0, 50, 3) == ([2], 3, True, None)
+    assert due(3, 50, 3) == ([4, 5], 6, True, None)
+    assert due(6, 50, 3) == ([7], 7, False, None)
+    assert due(3, 30, 3) == ([4, 5], 5, False, 40)
 
 
 def test_where_outcomes_are_held_what_is_due_has_not_been_learned_from(ledger: Ledger) -> None:
@@ -178,7 +177,7 @@ def test_where_outcomes_are_held_what_is_due_has_not_been_learned_from(ledger: L
 
     def due(before: int) -> list[tuple[int, float | None, int]]:
         with ledger.transaction() as transaction:
-            found = transaction.due(record.number, 0, before, held=True)
+            found = transaction.due(record.number, 0, before, held=True, most=100)
         return [(known.round, known.loss, known.fate) for _, known in found.decisions]
 
     assert due(19) == [(1, None, 0)]

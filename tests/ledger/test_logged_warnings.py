@@ -14,7 +14,7 @@ from belated.ledger.events import ExperimentSettings
 from belated.ledger.processor import CommandProcessor
 from belated.ledger.sql import SqlLedger
 from belated.ledger.verify import verify
-from belated.live.bandit import Bandit
+from belated.live.recorded import RecordedBandit
 from support.protocol_model import START, read
 
 
@@ -94,11 +94,11 @@ def test_it_is_looked_for_at_powers_of_two_and_where_it_is_read(
 ) -> None:
     looks: list[int] = []
 
-    def look(bandit: Bandit) -> dict[str, str]:
+    def look(bandit: RecordedBandit) -> dict[str, str]:
         looks.append(bandit.rounds)
         return {}
 
-    monkeypatch.setattr(Bandit, "warnings_by_kind", property(look))
+    monkeypatch.setattr(RecordedBandit, "warnings_by_kind", property(look))
     create(ledger, "shop", "ucb")
     processor = CommandProcessor(ledger)
     for k in range(600):

@@ -1,13 +1,9 @@
 """How long outcomes took, in rounds and in seconds, as the state of an experiment counts it."""
 
 from belated.ledger.delay_histogram import BOUNDS
-from belated.ledger.events import SECOND, DecisionRecord, Event
+from belated.ledger.events import SECOND
 from belated.ledger.state import ExperimentState
-from support.ledger_helpers import settings
-
-
-def record_of(event: Event) -> DecisionRecord:
-    return DecisionRecord(event.round, event.arm, event.propensity, event.at, None, 0, False)
+from support.ledger_helpers import record_of, settings
 
 
 def test_a_delay_in_rounds_is_the_number_of_later_decisions() -> None:
@@ -39,7 +35,7 @@ def test_defaults_are_no_delays_but_the_late_outcome_is_one() -> None:
     state = ExperimentState(settings("one", learner="ucb"))
     decision = state.decide("a", 0)
     state.default("a", record_of(decision), 1.0, 10 * SECOND)
-    assert (state.delays_rounds.counts, state.defaults, state.last_default) == ({}, 1, 1)
+    assert (state.delays_rounds.counts, state.defaults) == ({}, 1)
     state.decide("b", 11 * SECOND)
     state.observe("a", record_of(decision)._replace(defaulted=True), 0.25, 12 * SECOND)
     assert state.delays_rounds.counts == {1: 1}

@@ -9,7 +9,7 @@ from belated.ledger import open_ledger
 from belated.ledger.postgres import _KNOWN as POSTGRES_KNOWN
 from belated.ledger.postgres import _TAIL as POSTGRES_TAIL
 from belated.ledger.postgres import PostgresLedger
-from belated.ledger.sql import DUE, DUE_HELD, EVENTS, TAIL
+from belated.ledger.sql import DECISIONS, DECISIONS_HELD, EVENTS, TAIL
 from belated.ledger.sqlite import _KNOWN as SQLITE_KNOWN
 from belated.ledger.sqlite import SqliteLedger
 from support.serving import Stores
@@ -18,14 +18,14 @@ SQLITE = {
     "known": (SQLITE_KNOWN, ('["a", "b"]', 1)),
     "tail": (TAIL, (1, 0)),
     "events": (EVENTS, (1, 0, 10)),
-    "due": (DUE, (1, 0, 10)),
-    "due, outcomes held": (DUE_HELD, (1, 0, 10)),
+    "due": (DECISIONS, (9, 9, 1, 0, 9, 10)),
+    "due, outcomes held": (DECISIONS_HELD, (9, 9, 1, 0, 9, 10)),
 }
 POSTGRES = {
     "known": (POSTGRES_KNOWN, (["a", "b"], 1)),
     "tail": (POSTGRES_TAIL, (1, 0)),
-    "due": (DUE, (1, 0, 10)),
-    "due, outcomes held": (DUE_HELD, (1, 0, 10)),
+    "due": (DECISIONS, (9, 9, 1, 0, 9, 10)),
+    "due, outcomes held": (DECISIONS_HELD, (9, 9, 1, 0, 9, 10)),
 }
 
 

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from belated.api.types import Deadline
-from belated.ledger import open_ledger, sql
-from belated.ledger.commands import Answer, Change, Command, Decide, Observe, Refused
+from belated.ledger import open_ledger
+from belated.ledger.commands import Answer, ApplyDeadlines, Change, Command, Decide, Observe, Refused
 from belated.ledger.events import SECOND, Status
 from belated.ledger.processor import CommandProcessor
 from belated.ledger.sql import SqlLedger
 from belated.ledger.verify import verify
 from support.ledger_helpers import together
-from support.protocol_model import IDS, START, UNSEEN, Controls, made, new, read, told
+from support.protocol_model import IDS, START, UNSEEN, Controls, made, new, plain, read, told
 from support.serving import KINDS, Stores
 
 
@@ -66,7 +66,7 @@ def test_a_missing_outcome_means_the_default_loss_and_a_late_one_is_kept_but_not
     assert (state.bandit.outstanding, state.defaults, sum(state.outcomes)) == (0, 2, 3)
     assert sum(state.losses) == pytest.approx(0.1 + 0.9 + 0.9)
     (record,) = ledger.experiments()
-    assert ledger.events(record.number) == model.events
+    assert plain(ledger.events(record.number)) == model.events
     assert len(model.events) == 3 + 1 + 2 + 1
     assert verify(ledger, record, (state.position, state.digest())).faults == []
     assert (
@@ -78,22 +78,29 @@ def test_a_missing_outcome_means_the_default_loss_and_a_late_one_is_kept_but_not
 def test_more_deadlines_than_are_looked_at_at_once_take_several_turns(
     ledger: SqlLedger, fate: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sql, "LOOKED_AT", 5)
+    monkeypatch.setattr("belated.ledger.processor.DEADLINES", 5)
     model, controls, processor = new(ledger, missing=Deadline(10.0, 0.9)), Controls(ledger), CommandProcessor(ledger)
     new(ledger, "other")
     first: list[Command] = [Decide("one", [f"d{k}" for k in range(23)])]
     model.check(first, processor.run(first), controls.now)
     controls.now += 11 * SECOND
-    commands: list[Command] = [Decide("one", ["late"]), Observe("one", [("d22", 0.5), ("late", 0.5)])]
+    commands: list[Command] = [Decide("one", ["late"]), Observe("one", [("d22", 0.5), ("d21", 0.9), ("late", 0.5)])]
     controls.next = fate
     *answers, elsewhere = processor.run([*commands, Decide("other", ["x"])])
     model.check(commands, answers, controls.now)
-    assert told(answers[1]) == [("skipped", None), ("used", None)]
+    assert told(answers[1]) == [("skipped", None), ("skipped", None), ("used", None)]
     assert [decision.round for decision in made(elsewhere)] == [1]
     record = ledger.find("one")
     assert record is not None
-    assert ledger.events(record.number) == model.events
-    assert [event.kind for event in model.events] == [1] * 23 + [3] * 23 + [1, 2, 2]
+    assert plain(ledger.events(record.number)) == model.events
+    assert [event.kind for event in model.events] == [1] * 23 + [3] * 5 + [1, 3, 2, 3, 2, 2]
+    rest: list[Command] = [ApplyDeadlines("one")]
+    for more in (True, True, True, False):
+        answer = processor.run(rest)
+        assert answer == [more]
+        model.check(rest, answer, controls.now)
+    assert plain(ledger.events(record.number)) == model.events
+    assert sorted(event.round for event in model.events if event.kind == 3) == list(range(1, 24))
 
 
 def test_dates_never_go_back_even_if_the_clock_does(ledger: SqlLedger) -> None:

@@ -29,7 +29,7 @@ def test_a_snapshot_asked_for_again_without_news_is_not_kept_again(ledger: SqlLe
     assert ledger.snapshots(number) == []
     processor.run([Decide("one", ["a"])])
     for worker in (processor, processor, CommandProcessor(ledger)):
-        assert worker.run([KeepSnapshot("one")]) == [None]
+        assert worker.run([KeepSnapshot("one")]) == [False]
         assert [position for position, _ in ledger.snapshots(number)] == [1]
     processor.run([Decide("one", ["b"]), KeepSnapshot("one")])
     assert [position for position, _ in ledger.snapshots(number)] == [2, 1]

@@ -5,7 +5,17 @@ from threading import Thread
 
 from belated.api.types import Deadline
 from belated.ledger.base import Ledger, LockedExperiment
-from belated.ledger.events import Event, ExperimentRecord, ExperimentSettings, Fate, Kind, Status
+from belated.ledger.events import (
+    DecisionRecord,
+    Event,
+    ExperimentRecord,
+    ExperimentSettings,
+    Fate,
+    Kind,
+    Status,
+)
+from belated.ledger.state import Source
+from belated.live.outstanding import Recorded
 
 MOST = 1000
 
@@ -32,6 +42,24 @@ def outcome(number: int, round: int, loss: float = 0.25, at: int = 0, kind: Kind
 
 def default(number: int, round: int, at: int = 0) -> Event:
     return outcome(number, round, 1.0, at, Kind.DEFAULT)
+
+
+def record_of(event: Event) -> DecisionRecord:
+    """What is on record of a decision before its outcome."""
+    return DecisionRecord(
+        event.round, event.arm, event.propensity, event.at, None, 0, False, event.mark, event.cumulative
+    )
+
+
+def source_of(events: Sequence[Event]) -> Source:
+    """Events as a place to look outstanding decisions up in."""
+
+    def find(after: int, until: int, most: int) -> list[Recorded]:
+        heard = {e.round for e in events if e.number <= until and e.fate in (Fate.USED, Fate.SKIPPED)}
+        wanted = [e for e in events if e.kind == Kind.DECISION and after < e.number <= until]
+        return [Recorded(e.number, e.round, e.mark, e.round not in heard) for e in wanted[:most]]
+
+    return find
 
 
 def append(ledger: Ledger, key: int, events: Sequence[Event], status: Status = Status.ACTIVE) -> None:

@@ -5,13 +5,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from belated import Bandit, Receipt
 from belated.api.types import Deadline, DecisionResponse, OutcomeReceipt
+from belated.core.rounds import COUNTERS
+from belated.ledger import processor
 from belated.ledger.base import LedgerUnavailable, LockedExperiment, Transaction, Uncertain
 from belated.ledger.commands import Answer, Change, Command, Decide, Observe, Read, Refused, View
 from belated.ledger.events import SECOND, Event, ExperimentSettings, Fate, Kind, Status
 from belated.ledger.processor import CommandProcessor
 from belated.ledger.sql import SqlLedger
+from belated.live.recorded import RecordedBandit
 from support.ledger_helpers import MOST
 
 LOST = "lost"
@@ -126,17 +131,25 @@ class Model:
         return Fate.USED if self.bandit.observe(made.answer.round, loss=loss) is Receipt.USED else Fate.SKIPPED
 
     def _settle(self, now: int) -> None:
+        due = [made for made in self.made.values() if self._is_due(made, now)]
+        for made in due[: processor.DEADLINES]:
+            self._take(made, now)
+
+    def _is_due(self, made: Made, now: int) -> bool:
         missing = self.settings.missing
-        if isinstance(missing, Deadline):
-            for made in self.made.values():
-                if made.defaulted or made.at + missing.deadline * SECOND > now:
-                    continue
-                if made.loss is None:
-                    made.defaulted = True
-                    self._came(Kind.DEFAULT, made, missing.loss, self._learned(made, missing.loss), now)
-                elif made.fate == Fate.HELD and not made.settled:
-                    made.settled = True
-                    self._came(Kind.SETTLED, made, made.loss, self._learned(made, made.loss), now)
+        if not isinstance(missing, Deadline) or made.at + missing.deadline * SECOND > now:
+            return False
+        return not made.defaulted if made.loss is None else made.fate == Fate.HELD and not made.settled
+
+    def _take(self, made: Made, now: int) -> None:
+        """Learn what is to be learned at a deadline."""
+        assert isinstance(self.settings.missing, Deadline)
+        if made.loss is None:
+            made.defaulted, loss = True, self.settings.missing.loss
+            self._came(Kind.DEFAULT, made, loss, self._learned(made, loss), now)
+        else:
+            made.settled = True
+            self._came(Kind.SETTLED, made, made.loss, self._learned(made, made.loss), now)
 
     def _decide(self, command: Decide, answer: Answer, now: int) -> None:
         if self.status != Status.ACTIVE and any(id not in self.made for id in command.ids):
@@ -168,6 +181,8 @@ class Model:
         if made is None:
             return id, "unknown", None
         if made.loss is None:
+            if self._is_due(made, now):  # more are due than one turn takes care of
+                self._take(made, now)
             made.loss = loss
             if made.defaulted:
                 made.fate = Fate.LATE
@@ -205,6 +220,29 @@ def new(ledger: SqlLedger, name: str = "one", learner: str = "balanced", missing
     wanted = ExperimentSettings(name, ARMS, learner, LEARNERS[learner], 5, missing or "wait")
     ledger.create(wanted, START, MOST)
     return Model(wanted)
+
+
+def learned_the_same(recorded: RecordedBandit, bandit: Bandit) -> bool:
+    """Return whether two bandits are in the same state, bit for bit, whoever remembers their decisions."""
+    bandit._catch_up()
+    one, other = recorded._run, bandit._run
+    size = min(one.state.size, other.state.size)  # rooms may differ, as one of them skips before it makes room
+    counts = [name for name in COUNTERS.names or () if name not in ("oldest", "newest", "free", "pages")]
+    return (
+        np.array_equal(one.state[:size], other.state[:size])
+        and not (one.state[size:].any() or other.state[size:].any())
+        and np.array_equal(one.p, other.p)
+        and all(one.clock[name] == other.clock[name] for name in counts)
+        and recorded.warnings_by_kind == bandit.warnings_by_kind
+    )
+
+
+def plain(events: Sequence[Event]) -> list[Event]:
+    """Events without what is kept for the learner, as the model has them."""
+    return [
+        event._replace(mark=None, cumulative=None, propensity=event.propensity if event.kind == Kind.DECISION else None)
+        for event in events
+    ]
 
 
 def told(answer: Answer) -> list[tuple[str, str | None]]:

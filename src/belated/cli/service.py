@@ -146,6 +146,8 @@ def _show(verdict: Verdict, out: Output) -> None:
         out.line(f"  {fault}")
     if len(verdict.faults) > MOST_FAULTS:
         out.line(f"  and {len(verdict.faults) - MOST_FAULTS} more; --json prints all")
+    for note in verdict.notes[:MOST_FAULTS]:
+        out.line(f"  note: {note}")
 
 
 def _described(verdict: Verdict) -> dict[str, Any]:

@@ -10,7 +10,9 @@ Round t, in this order (Masoudian, Zimmert & Seldin 2024, Algorithm 1, read caus
 
 Everything that a learner's run consists of is in five arrays (`Run`). Decisions are remembered in the slots of a table
 that the caller enlarges when it is full (`enlarge`). Slots of outstanding decisions form a list from the oldest to the
-newest, so that arriving, skipping and counting cost O(1).
+newest, so that arriving, skipping and counting cost O(1). Where decisions are on record elsewhere, in a ledger, nothing
+is remembered here: whoever has the record gives it back with the outcome (`decide_on_record`, `arrive_on_record`,
+`skip_on_record`).
 """
 
 import math
@@ -290,23 +292,65 @@ def _note_drift(run: Run, share: float, propensity: float, then: int) -> None:
             clock["drift"] = min(share / max(propensity, explored), MOST_DRIFT)
 
 
+@kernel(inline=True)
+def _learn(
+    run: Run, number: int, arm: int, propensity: float, mark: float, count: int, loss: float, outstanding: bool
+) -> None:
+    """Learn from the outcome of a decision, which is outstanding or was skipped before."""
+    clock = run.clock[0]
+    clock["longest_delay"] = max(clock["longest_delay"], clock["round"] - number)
+    if outstanding:
+        _note_drift(run, run.p[arm], propensity, count)
+    if clock["round_place"] != NONE:
+        run.state[clock["round_place"]] = number
+    call_learn(clock["learn_address"], run.state, run.params, arm, loss, propensity, mark)
+
+
 @kernel(inline=True, nogil=False)
 def arrive(run: Run, slot: int, loss: float) -> None:
     """Learn from the outcome of an outstanding decision, and forget the decision."""
     clock = run.clock[0]
     record = run.memory[slot]
-    clock["longest_delay"] = max(clock["longest_delay"], clock["round"] - record["round"])
-    if record["older"] != KEPT:
-        _note_drift(run, run.p[record["arm"]], record["propensity"], record["count"])
-    if clock["round_place"] != NONE:
-        run.state[clock["round_place"]] = record["round"]
-    call_learn(clock["learn_address"], run.state, run.params, record["arm"], loss, record["propensity"], record["mark"])
+    _learn(
+        run,
+        record["round"],
+        record["arm"],
+        record["propensity"],
+        record["mark"],
+        record["count"],
+        loss,
+        record["older"] != KEPT,
+    )
     if record["older"] == KEPT:
         record["older"] = NONE
     else:
         _leave(run, slot)
         clock["outstanding"] -= 1
     free(run, slot)
+
+
+@kernel(inline=True)
+def _is_over(run: Run, number: int) -> bool:
+    """Return whether the learner's patience with the decision of a round is over."""
+    clock = run.clock[0]
+    waited = clock["round"] - number
+    if waited == 0 or waited < clock["patience"]:  # patience never shrinks: no need to ask again yet
+        return False
+    patience = call_patience(clock["patience_address"], run.state, run.params)
+    if patience > FOREVER:
+        return False
+    clock["patience"] = math.ceil(patience)
+    return waited >= clock["patience"]
+
+
+@kernel(inline=True)
+def _skip(run: Run, mark: float) -> None:
+    """Count an outstanding decision as skipped, and let the learner forget it unless it keeps it."""
+    clock = run.clock[0]
+    clock["outstanding"] -= 1
+    clock["skips"] += 1
+    if clock["keeps_skipped"] == 0 and clock["forget_address"] != 0:
+        call_forget(clock["forget_address"], run.state, run.params, mark)
 
 
 @kernel(inline=True)
@@ -323,21 +367,11 @@ def close_round(run: Run) -> int:
         oldest = clock["oldest"]
         if oldest == NONE or clock["patience_address"] == 0:
             return skipped
-        waited = clock["round"] - run.memory[oldest]["round"]
-        if waited == 0 or waited < clock["patience"]:  # patience never shrinks: no need to ask again yet
-            return skipped
-        patience = call_patience(clock["patience_address"], run.state, run.params)
-        if patience > FOREVER:
-            return skipped
-        clock["patience"] = math.ceil(patience)
-        if waited < clock["patience"]:
+        if not _is_over(run, run.memory[oldest]["round"]):
             return skipped
         _leave(run, oldest)
-        clock["outstanding"] -= 1
-        clock["skips"] += 1
+        _skip(run, run.memory[oldest]["mark"])
         if clock["keeps_skipped"] == 0:
-            if clock["forget_address"] != 0:
-                call_forget(clock["forget_address"], run.state, run.params, run.memory[oldest]["mark"])
             return oldest
         run.memory[oldest]["older"] = KEPT
         skipped = oldest
@@ -372,7 +406,51 @@ def next_decision(
     return skipped, slot, arm, run.p[arm]
 
 
+@kernel(nogil=False)
+def decide_on_record(run: Run, draw: float, made: int, with_propensity: float) -> tuple[int, float, float, int]:
+    """Open the next round, whose decision somebody else remembers: (arm, propensity, mark, D_t).
+
+    Nothing is done, and the arm is NONE, where the learner's state must grow first. A decision that was made before has
+    its arm (NONE: draw one) and its propensity; returned is the propensity that the learner gives this arm.
+    """
+    clock = run.clock[0]
+    if wants_pages(run):
+        return NONE, 0.0, 0.0, 0
+    mark = open_round(run, draw)
+    arm = draw_arm(run.p, draw) if made == NONE else made
+    propensity = run.p[arm] if made == NONE else with_propensity
+    mark = note_arm(run, arm, propensity, mark)
+    clock["outstanding"] += 1
+    return arm, run.p[arm], mark, clock["cumulative_outstanding"]
+
+
+@kernel(nogil=False)
+def arrive_on_record(
+    run: Run, number: int, arm: int, propensity: float, mark: float, count: int, loss: float, outstanding: bool
+) -> None:
+    """Learn from the outcome of a decision that is on record, outstanding or skipped before."""
+    _learn(run, number, arm, propensity, mark, count, loss, outstanding)
+    if outstanding:
+        run.clock[0]["outstanding"] -= 1
+
+
+@kernel(nogil=False)
+def skip_on_record(run: Run, number: int, mark: float, surely: bool) -> bool:
+    """Skip an outstanding decision that is on record: surely, or if the learner's patience with it is over."""
+    if not surely and (run.clock[0]["patience_address"] == 0 or not _is_over(run, number)):
+        return False
+    _skip(run, mark)
+    return True
+
+
 NEXT_DECISION = types.Tuple((types.int64, types.int64, types.int64, types.float64))(
     RUN, types.float64, types.int64, types.float64, types.int64, types.float64
 )
 ARRIVE = types.void(RUN, types.int64, types.float64)
+DECIDE_ON_RECORD = types.Tuple((types.int64, types.float64, types.float64, types.int64))(
+    RUN, types.float64, types.int64, types.float64
+)
+ARRIVE_ON_RECORD = types.void(
+    RUN, types.int64, types.int64, types.float64, types.float64, types.int64, types.float64, types.boolean
+)
+SKIP_ON_RECORD = types.boolean(RUN, types.int64, types.float64, types.boolean)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from belated.errors import BelatedError
 from belated.ledger.events import ApiKey, DecisionRecord, Event, ExperimentRecord, ExperimentSettings, Status
+from belated.live.outstanding import Recorded
 
 CHUNK = 5_000
 """Events read at once."""
@@ -65,9 +66,15 @@ class Transaction(ABC):
         """Let nobody else append to this experiment until the transaction ends. Return what is on record of it."""
 
     @abstractmethod
-    def due(self, experiment: int, after: int, before: int, held: bool) -> Due:
+    def decisions(self, experiment: int, held: bool, after: int, until: int, most: int) -> Sequence[Recorded]:
+        """Return decisions numbered after an event, in order, and whether they had no outcome after the event `until`;
+        where outcomes are held, whether nothing was learned from them.
+        """
+
+    @abstractmethod
+    def due(self, experiment: int, after: int, before: int, held: bool, most: int) -> Due:
         """Return decisions made until a time, after the event of a number, that have no outcome, or, where outcomes are
-        held, that nothing was learned from; some, the oldest first.
+        held, that nothing was learned from; of the next `most`, the oldest first.
         """
 
     @abstractmethod
@@ -128,6 +135,10 @@ class Ledger(ABC):
     @abstractmethod
     def events(self, experiment: int, after: int = 0, limit: int = CHUNK) -> list[Event]:
         """Return some events numbered after a number, in order."""
+
+    @abstractmethod
+    def decisions(self, experiment: int, held: bool, after: int, until: int, most: int) -> Sequence[Recorded]:
+        """Return the same as `Transaction.decisions`."""
 
     @abstractmethod
     def snapshots(self, experiment: int) -> list[tuple[int, bytes]]:

@@ -7,8 +7,8 @@ from typing import ClassVar, NamedTuple
 import msgspec
 
 from belated.api.ids import new_id
-from belated.api.types import DecisionResponse, FirstReceipt, OutcomeReceipt
-from belated.ledger.events import DecisionRecord, Event, ExperimentRecord, Fate, Status
+from belated.api.types import Deadline, DecisionResponse, FirstReceipt, OutcomeReceipt
+from belated.ledger.events import SECOND, DecisionRecord, Event, ExperimentRecord, Fate, Status
 from belated.ledger.state import ExperimentState
 
 RECEIPTS: dict[int, FirstReceipt] = {
@@ -36,7 +36,7 @@ class View(NamedTuple):
     state: ExperimentState
 
 
-Answer = list[DecisionResponse] | list[OutcomeReceipt] | View | Refused | None
+Answer = list[DecisionResponse] | list[OutcomeReceipt] | View | Refused | bool | None
 
 
 @dataclass
@@ -51,10 +51,28 @@ class Work:
     now: int
     events: list[Event]
     """What is to be appended."""
+    more_due: bool = False
+    """Whether more deadlines may have passed than were taken care of."""
 
     @property
     def name(self) -> str:
         return self.record.settings.name
+
+    def is_overdue(self, made: DecisionRecord) -> bool:
+        """Return whether a decision's deadline has passed."""
+        missing = self.record.settings.missing
+        return self.more_due and isinstance(missing, Deadline) and made.at + int(missing.deadline * SECOND) <= self.now
+
+    def settle(self, id: str, made: DecisionRecord) -> None:
+        """Let the learner hear what it is to hear of a decision whose deadline has passed."""
+        missing = self.record.settings.missing
+        assert isinstance(missing, Deadline)
+        if made.loss is not None:
+            self.events.append(self.state.settle(id, made, made.loss, self.now))
+            return
+        self.events.append(self.state.default(id, made, missing.loss, self.now))
+        if id in self.known:
+            self.known[id] = self.known[id]._replace(defaulted=True)
 
 
 class Command(msgspec.Struct, frozen=True):
@@ -98,7 +116,9 @@ class Decide(Command, frozen=True):
             if made is None:
                 event = state.decide(id, work.now)
                 work.events.append(event)
-                made = known[id] = DecisionRecord(event.round, event.arm, event.propensity, work.now, None, 0, False)
+                made = known[id] = DecisionRecord(
+                    event.round, event.arm, event.propensity, work.now, None, 0, False, event.mark, event.cumulative
+                )
             answers.append(DecisionResponse(id, made.round, labels[made.arm], made.propensity))
         return answers
 
@@ -122,6 +142,9 @@ class Observe(Command, frozen=True):
             message = f"there is no decision {id!r} in experiment {work.name!r}"
             return OutcomeReceipt(id, "unknown", message=message)
         if made.loss is None:
+            if not made.defaulted and work.is_overdue(made):  # there were too many to take care of all
+                work.settle(id, made)
+                made = work.known[id]
             event = work.state.observe(id, made, loss, work.now)
             work.events.append(event)
             work.known[id] = made._replace(loss=loss, fate=event.fate)
@@ -155,11 +178,11 @@ class Read(Command, frozen=True):
 
 class ApplyDeadlines(Command, frozen=True):
     """Learn from decisions whose deadline has passed, from outcomes held or default losses: every transaction does so
-    first.
+    first, with some of them. The answer says whether more may be due.
     """
 
     def answer(self, work: Work) -> Answer:
-        return None
+        return work.more_due
 
 
 class KeepSnapshot(ApplyDeadlines, frozen=True):

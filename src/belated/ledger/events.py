@@ -55,7 +55,9 @@ class Event(NamedTuple):
     """One row of the ledger. Events of an experiment are numbered from 1 without gaps; `at` never goes back.
 
     A decision has round, id, arm, propensity, mark and cumulative. An outcome, a default or what was settled has round,
-    id, arm, loss, fate and waited. A change of status has none of them: None. Each has the key of who asked for it.
+    id, arm, loss, fate and waited, and, where the learner is told of it, the decision's propensity, mark and cumulative
+    once more: nothing else need be read to learn from it again. A change of status has none of them: None. Each has the
+    key of who asked for it.
     """
 
     number: int
@@ -72,7 +74,7 @@ class Event(NamedTuple):
     waited: Any = None
     """Microseconds from the decision to this event."""
     mark: Any = None
-    """What the learner wants back with the outcome; None in decisions of earlier versions."""
+    """What the learner wants back with the outcome; None in events of earlier versions."""
     cumulative: Any = None
     """D_s: the numbers of outstanding decisions with which the rounds so far were opened, summed up."""
     key: Any = None
@@ -88,6 +90,11 @@ class ExperimentSettings(msgspec.Struct, frozen=True):
     parameters: dict[str, float | str]
     seed: int
     missing: Literal["wait"] | Deadline
+
+    @property
+    def holds(self) -> bool:
+        """Whether outcomes are held until their deadlines."""
+        return isinstance(self.missing, Deadline) and self.missing.learn == "deadline"
 
 
 class ExperimentRecord(NamedTuple):

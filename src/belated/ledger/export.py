@@ -44,7 +44,7 @@ def _line(event: Event, arms: list[str | int]) -> LedgerEvent:
         round,
         id,
         None if arm is None else arms[arm],
-        propensity,
+        propensity if kind == Kind.DECISION else None,
         loss,
         None if fate is None else RECEIPTS[fate],
         None if waited is None else waited / SECOND,

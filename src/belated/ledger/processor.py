@@ -8,6 +8,7 @@ this worker had loaded are thrown away and read anew.
 import logging
 import time
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from belated.api.types import Deadline
@@ -24,6 +25,8 @@ SNAPSHOT_EVERY = 20_000
 """Events from one snapshot to the next, at least."""
 BYTES_AN_EVENT = 100
 """A snapshot waits until there are so many of its bytes for each event: writing it costs less than the events did."""
+DEADLINES = 500
+"""Decisions of an experiment whose deadlines are taken care of in one transaction."""
 RESOLVE_SECONDS = 5.0
 """How long to find out whether a commit went through, when the ledger was lost in the middle of it."""
 
@@ -34,10 +37,8 @@ class _Loaded:
     def __init__(self, record: ExperimentRecord, state: ExperimentState) -> None:
         self.record = record
         self.state = state
-        self.looked_at = state.last_default
-        """The number of an event up to which no decision has anything to learn at its deadline: at least the round of
-        the last that had.
-        """
+        self.looked_at = state.bandit.open.low_place - 1
+        """The number of an event up to which no decision has anything to learn at its deadline."""
         self.snapshot_bytes = 0
         """Of the last one that this worker kept."""
         self.wake = 0
@@ -49,8 +50,7 @@ class _Loaded:
 class _Done(NamedTuple):
     """What came of the commands of one experiment."""
 
-    answers: list[Answer] | None
-    """None where so many deadlines had passed that they took the whole transaction: ask again in the next."""
+    answers: list[Answer]
     first: Event | None
     """The first event appended."""
 
@@ -91,9 +91,8 @@ class CommandProcessor:
                 raise
             for name, came in done.items():
                 self._log_warnings(loaded[name], [commands[k] for k in waiting[name]])
-                if came.answers is not None:
-                    for k, answer in zip(waiting.pop(name), came.answers, strict=True):
-                        answers[k] = answer
+                for k, answer in zip(waiting.pop(name), came.answers, strict=True):
+                    answers[k] = answer
         return answers
 
     def _log_warnings(self, loaded: _Loaded | None, commands: Sequence[Command]) -> None:
@@ -170,9 +169,10 @@ class CommandProcessor:
         locked = transaction.lock(record.number, state.position, ids)
         for event in locked.tail:
             state.apply(event)
+        state.look_in(partial(transaction.decisions, record.number, record.settings.holds))
         work = Work(record, state, locked.status, locked.known, max(locked.now, state.at), [])
-        settled = self._apply_deadlines(transaction, loaded, work)
-        answers = [command.answer(work) for command in commands] if settled else None
+        work.more_due = self._apply_deadlines(transaction, loaded, work)
+        answers = [command.answer(work) for command in commands]
         if work.events:
             transaction.append(record.number, work.events, work.status, state.bandit.rounds)
         self._keep_snapshot(transaction, loaded, locked, any(command.snapshot for command in commands))
@@ -187,24 +187,25 @@ class CommandProcessor:
             loaded.snapshot_bytes = len(snapshot)
 
     def _apply_deadlines(self, transaction: Transaction, loaded: _Loaded, work: Work) -> bool:
-        """Learn from what is due, held outcomes and default losses, in the order of the decisions; return False where
-        more may be due.
+        """Learn from what is due, held outcomes and default losses, in the order of the decisions: DEADLINES of them,
+        so that nobody waits for many. Return whether more may be due.
         """
-        missing = loaded.record.settings.missing
+        settings = loaded.record.settings
+        missing = settings.missing
         if not isinstance(missing, Deadline) or work.now < loaded.wake:
-            return True
+            return False
         span = int(missing.deadline * SECOND)
-        due = transaction.due(loaded.record.number, loaded.looked_at, work.now - span, missing.learn == "deadline")
-        for id, made in due.decisions:
-            if made.loss is not None:
-                work.events.append(work.state.settle(id, made, made.loss, work.now))
-                continue
-            work.events.append(work.state.default(id, made, missing.loss, work.now))
-            if id in work.known:
-                work.known[id] = work.known[id]._replace(defaulted=True)
-        loaded.looked_at = due.looked_at
-        loaded.wake = 0 if due.more else (work.now if due.next is None else due.next) + span
-        return not due.more
+        left = DEADLINES
+        while left > 0:
+            due = transaction.due(loaded.record.number, loaded.looked_at, work.now - span, settings.holds, left)
+            for id, made in due.decisions:
+                work.settle(id, made)
+            loaded.looked_at = due.looked_at
+            if not due.more:
+                loaded.wake = (work.now if due.next is None else due.next) + span
+                return False
+            left -= len(due.decisions)
+        return True
 
     def names(self) -> list[str]:
         """Return the experiments that this worker has met."""
@@ -226,7 +227,10 @@ def load(ledger: Ledger, record: ExperimentRecord) -> ExperimentState:
         except SnapshotError:
             continue
     state = state or ExperimentState(record.settings)
+    source = partial(ledger.decisions, record.number, record.settings.holds)
     for events in ledger.all_events(record.number, state.position):
+        state.look_in(source)
         for event in events:
             state.apply(event)
+    state.look_in(source)
     return state

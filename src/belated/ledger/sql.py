@@ -35,13 +35,12 @@ from belated.ledger.events import (
     Status,
 )
 from belated.ledger.migrations import HISTORY, MIGRATIONS, Migration
+from belated.live.outstanding import Recorded
 
 COLUMNS = "number, kind, at, round, id, arm, propensity, loss, fate, waited, mark, cumulative, key"
 WIDTH = 14
 """Numbers of a row: the experiment's number and the columns of an event."""
 SNAPSHOTS_KEPT = 2
-LOOKED_AT = 1_000
-"""Decisions looked at at once for deadlines."""
 
 RECORD = "SELECT key, settings, status, created, position, rounds FROM experiments"
 EVENTS = f"SELECT {COLUMNS} FROM events WHERE experiment = ? AND number > ? ORDER BY number LIMIT ?"
@@ -52,16 +51,17 @@ d.id, d.round, d.arm, d.propensity, d.at,
 (SELECT o.loss {_OUTCOME} = 2), (SELECT o.fate {_OUTCOME} = 2), EXISTS (SELECT 1 {_OUTCOME} = 3), d.mark, d.cumulative
 """
 """Of a decision d. Look-ups one by one, so that no statistics can suggest anything but an index."""
-_DUE = """
+_DECISIONS = """
 SELECT d.number, d.at, d.id, d.round, d.arm, d.propensity, d.mark, d.cumulative, {loss}, {is_open}
-FROM events d WHERE d.experiment = ? AND d.number > ? AND d.kind = 1 ORDER BY d.number LIMIT ?
+FROM events d WHERE d.experiment = ? AND d.number > ? AND d.number <= ? AND d.kind = 1 ORDER BY d.number LIMIT ?
 """
-DUE = _DUE.format(loss="NULL", is_open=f"NOT EXISTS (SELECT 1 {_OUTCOME} = 2) AND NOT EXISTS (SELECT 1 {_OUTCOME} = 3)")
-DUE_HELD = _DUE.format(
-    loss=f"(SELECT o.loss {_OUTCOME} = 2)",
-    is_open=f"NOT EXISTS (SELECT 1 {_OUTCOME} = 7) AND NOT EXISTS (SELECT 1 {_OUTCOME} = 3)",
+_OPEN = f"NOT EXISTS (SELECT 1 {_OUTCOME} = {{kind}} AND o.number <= ?)"
+DECISIONS = _DECISIONS.format(loss="NULL", is_open=f"{_OPEN.format(kind=2)} AND {_OPEN.format(kind=3)}")
+DECISIONS_HELD = _DECISIONS.format(
+    loss=f"(SELECT o.loss {_OUTCOME} = 2)", is_open=f"{_OPEN.format(kind=7)} AND {_OPEN.format(kind=3)}"
 )
 """Where outcomes are held until the deadline."""
+NO_END = 1 << 62
 KEYS = "SELECT id, name, role, digest, created, revoked, number, experiments, expires, used, rate FROM keys"
 ADD_KEY = """
 INSERT INTO keys (id, name, role, digest, created, revoked, number, experiments, expires, used, rate)
@@ -70,6 +70,16 @@ VALUES (?, ?, ?, ?, ?, ?, (SELECT coalesce(max(number), 0) + 1 FROM keys), ?, ?,
 POSITION = """
 UPDATE experiments SET position = ?, status = ?, rounds = ? WHERE key = ? AND position = ? RETURNING key
 """
+
+
+def _decisions(experiment: int, held: bool, after: int, until: int, most: int) -> tuple[str, tuple[int, ...]]:
+    """Return a statement and what is given to it: decisions after an event, as they were after another."""
+    given = (until, until, experiment, after, until, most)
+    return DECISIONS_HELD if held else DECISIONS, given
+
+
+def _recorded(rows: Sequence[Sequence[Any]]) -> list[Recorded]:
+    return [Recorded(row[0], row[3], row[6], bool(row[9])) for row in rows]
 
 
 def event_of(row: Sequence[Any]) -> Event:
@@ -93,8 +103,14 @@ class SqlTransaction(Transaction):
     def _run(self, statement: str, given: Sequence[Any] = ()) -> list[Any]:
         return self._ledger.run(self._connection, statement, given)
 
-    def due(self, experiment: int, after: int, before: int, held: bool) -> Due:
-        rows = self._run(DUE_HELD if held else DUE, (experiment, after, LOOKED_AT))
+    def decisions(self, experiment: int, held: bool, after: int, until: int, most: int) -> list[Recorded]:
+        return _recorded(self._decisions(experiment, held, after, until, most))
+
+    def _decisions(self, experiment: int, held: bool, after: int, until: int, most: int) -> list[Any]:
+        return self._run(*_decisions(experiment, held, after, until, most))
+
+    def due(self, experiment: int, after: int, before: int, held: bool, most: int) -> Due:
+        rows = self._decisions(experiment, held, after, NO_END, most)
         found: list[tuple[str, DecisionRecord]] = []
         for number, at, id, round, arm, propensity, mark, cumulative, loss, is_open in rows:
             if at > before:
@@ -103,7 +119,7 @@ class SqlTransaction(Transaction):
                 fate = 0 if loss is None else Fate.HELD
                 found.append((id, DecisionRecord(round, arm, propensity, at, loss, fate, False, mark, cumulative)))
             after = number
-        return Due(found, after, len(rows) == LOOKED_AT, None)
+        return Due(found, after, len(rows) == most, None)
 
     def _move(self, experiment: int, events: Sequence[Event], status: Status, rounds: int) -> None:
         """Note that the experiment is after these events now; they must go on from where it was."""
@@ -306,6 +322,9 @@ class SqlLedger(Ledger):
 
     def events(self, experiment: int, after: int = 0, limit: int = CHUNK) -> list[Event]:
         return [event_of(row) for row in self._read(EVENTS, (experiment, after, limit))]
+
+    def decisions(self, experiment: int, held: bool, after: int, until: int, most: int) -> list[Recorded]:
+        return _recorded(self._read(*_decisions(experiment, held, after, until, most)))
 
     def snapshots(self, experiment: int) -> list[tuple[int, bytes]]:
         rows = self._read(

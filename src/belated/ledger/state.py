@@ -4,16 +4,17 @@ A worker goes forward in two ways that end in the same state, bit for bit: it ma
 `default`, `settle`, `change`), or it applies one that was made before, by another worker or before a restart (`apply`).
 
 The draw of round t is made from the experiment's seed and t, so that the next worker draws what this one would have
-drawn. Events carry the arm and the propensity, which are taken as they are.
+drawn. Events carry the arm, the propensity and the learner's mark, which are taken as they are. So the state has no
+place for each outstanding decision: its outcome comes with all that is on record of it, and is recorded with it.
 """
 
 import hashlib
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from belated.api.types import Deadline
 from belated.core.kernels import entry
 from belated.core.random import DRAW, draw
 from belated.core.rounds import draw_arm
@@ -21,20 +22,25 @@ from belated.errors import SnapshotError
 from belated.ledger.base import LedgerError
 from belated.ledger.delay_histogram import Histogram, Sizes
 from belated.ledger.events import DecisionRecord, Event, ExperimentSettings, Fate, Kind, Status
-from belated.live.bandit import Bandit
-from belated.live.decisions import Decision, Receipt
+from belated.live.decisions import Receipt
+from belated.live.outstanding import Recorded
+from belated.live.recorded import Made, RecordedBandit
 
 _CHECK = 16  # bytes of a snapshot's checksum
 STATUS_AFTER = {Kind.PAUSE: Status.PAUSED, Kind.RESUME: Status.ACTIVE, Kind.ARCHIVE: Status.ARCHIVED}
 _KINDS = {status: kind for kind, status in STATUS_AFTER.items()}
 _FATES = {Receipt.USED: Fate.USED, Receipt.SKIPPED: Fate.SKIPPED}
+_RECEIPTS = {fate: receipt for receipt, fate in _FATES.items()}
+
+Source = Callable[[int, int, int], Sequence[Recorded]]
+"""(after, until, most) -> that many decisions numbered after an event, and whether they were open after another one."""
 
 
 class ExperimentState:
     """What the events so far amount to. Arms are places in the list of arms; labels are for the edges."""
 
     def __init__(self, settings: ExperimentSettings) -> None:
-        self._set(settings, Bandit(len(settings.arms), settings.learner, seed=settings.seed, **settings.parameters))
+        self._set(settings, RecordedBandit(len(settings.arms), settings.learner, **settings.parameters))
         arms = len(settings.arms)
         self.position = 0
         self.at = 0
@@ -46,49 +52,62 @@ class ExperimentState:
         self.delays_rounds = Sizes()
         self.delays_seconds = Sizes()
         self.histogram = Histogram()
-        self.last_default = 0
-        """The round of the last decision whose deadline passed with something to learn."""
 
-    def _set(self, settings: ExperimentSettings, bandit: Bandit) -> None:
+    def _set(self, settings: ExperimentSettings, bandit: RecordedBandit) -> None:
         self.settings = settings
         self.bandit = bandit
-        bandit.warns = False  # warnings are read, and not raised again when events are replayed
         self.propensity_error = 0.0
         """The largest difference between a propensity on record and the one that this process computes."""
-        self._holds = isinstance(settings.missing, Deadline) and settings.missing.learn == "deadline"
+        self.other_fates = 0
+        """Outcomes of which this process would have made something else than what is on record."""
+        self._holds = settings.holds
         self._seed = np.uint64(settings.seed)
         self._draw = entry(draw, DRAW)
 
     def decide(self, id: str, at: int) -> Event:
         """Decide, and the event of it."""
-        bandit = self.bandit
-        number, arm, propensity = bandit.decide(draw=self._draw(self._seed, bandit.rounds + 1))
-        event = Event(self.position + 1, 1, at, number, id, arm, propensity)
+        bandit, place = self.bandit, self.position + 1
+        number, arm, propensity, mark, cumulative = bandit.decide(place, draw=self._draw(self._seed, bandit.rounds + 1))
+        event = Event(place, 1, at, number, id, arm, propensity, None, None, None, mark, cumulative)
         self._apply_decision(event)
         return event
 
     def observe(self, id: str, known: DecisionRecord, loss: float, at: int) -> Event:
         """Take the outcome of a decision that has none yet; the event of it."""
-        fate = Fate.LATE if known.defaulted else self._tell(Kind.OUTCOME, known.round, loss)
+        fate = Fate.LATE if known.defaulted else self._tell(Kind.OUTCOME, known, loss)
         return self._outcome(Kind.OUTCOME, id, known, loss, fate, at)
 
     def default(self, id: str, known: DecisionRecord, loss: float, at: int) -> Event:
         """Take the default loss for a decision whose deadline has passed; the event of it."""
-        return self._outcome(Kind.DEFAULT, id, known, loss, self._tell(Kind.DEFAULT, known.round, loss), at)
+        return self._outcome(Kind.DEFAULT, id, known, loss, self._tell(Kind.DEFAULT, known, loss), at)
 
     def settle(self, id: str, known: DecisionRecord, loss: float, at: int) -> Event:
         """Let the learner hear of an outcome that was held until its deadline, which has passed; the event of it."""
-        return self._outcome(Kind.SETTLED, id, known, loss, self._tell(Kind.SETTLED, known.round, loss), at)
+        return self._outcome(Kind.SETTLED, id, known, loss, self._tell(Kind.SETTLED, known, loss), at)
 
-    def _tell(self, kind: int, round: int, loss: float) -> Fate:
-        """Tell the learner of a loss, unless it is to be held; return what became of it."""
+    def _tell(self, kind: int, known: DecisionRecord, loss: float) -> Fate:
+        """Tell the learner of a loss, unless it is to be held; return what becomes of it."""
         if kind == Kind.OUTCOME and self._holds:
             return Fate.HELD
-        return _FATES[self.bandit.observe(round, loss=loss)]
+        receipt = self.bandit.receipt(known.round)
+        self.bandit.observe(_made(known), loss)
+        return _FATES[receipt]
 
     def _outcome(self, kind: Kind, id: str, known: DecisionRecord, loss: float, fate: Fate, at: int) -> Event:
-        waited = at - known.at
-        event = Event(self.position + 1, int(kind), at, known.round, id, known.arm, None, loss, int(fate), waited)
+        made = _made(known)[2:] if fate in _RECEIPTS else (None, None, None)  # what it takes to learn from it again
+        event = Event(
+            self.position + 1,
+            int(kind),
+            at,
+            known.round,
+            id,
+            known.arm,
+            made[0],
+            loss,
+            int(fate),
+            at - known.at,
+            *made[1:],
+        )
         self._apply_outcome(event)
         return event
 
@@ -99,31 +118,44 @@ class ExperimentState:
         return event
 
     def apply(self, event: Event) -> None:
-        """Go on by an event that is on record."""
+        """Go on by an event that is on record.
+
+        What is on record stays: the arm, the propensity, the mark, and what became of an outcome, whatever this process
+        would make of them.
+        """
         if event.number != self.position + 1:
             raise LedgerError(f"event {event.number} follows event {self.position} of {self.settings.name!r}")
         if event.kind == Kind.DECISION:
-            decision = Decision(event.round, event.arm, event.propensity)
-            computed = self.bandit.redo(decision, draw=self._draw(self._seed, event.round))
+            computed = self.bandit.redo(event.number, _made(event), draw=self._draw(self._seed, event.round))
             if computed != event.propensity:
                 self.propensity_error = max(self.propensity_error, abs(computed - event.propensity))
             self._apply_decision(event)
         elif event.kind in (Kind.OUTCOME, Kind.DEFAULT, Kind.SETTLED):
-            if event.fate != Fate.LATE:
-                fate = self._tell(event.kind, event.round, event.loss)
-                if fate != event.fate:
-                    raise LedgerError(
-                        f"event {event.number} of {self.settings.name!r}: the outcome of round {event.round} is on"
-                        f" record as {Fate(event.fate).name.lower()}, the learner has it {fate.name.lower()}"
-                    )
+            receipt = _RECEIPTS.get(event.fate)
+            if receipt and not self.bandit.observe(_made(event), event.loss, receipt):
+                self.other_fates += 1
             self._apply_outcome(event)
         else:
             self._apply_status(event)
+
+    def look_in(self, source: Source) -> None:
+        """Look outstanding decisions up here from now on. All that has happened so far is on record there."""
+        self.bandit.open.recorded()
+        self.bandit.open.find = lambda after, most: source(after, self.position, most)
 
     def drawn(self) -> int:
         """Return the arm that the draw of the last round falls on, the one on record if the record is sound."""
         bandit = self.bandit
         return int(draw_arm(bandit.distribution, self._draw(self._seed, bandit.rounds)))
+
+    def could_draw(self, arm: int, tolerance: float) -> bool:
+        """Return whether the draw of the last round falls on an arm, or closer to it than a tolerance."""
+        if self.drawn() == arm:
+            return True
+        bandit = self.bandit
+        upper = float(np.sum(bandit.distribution[: arm + 1]))
+        draw = self._draw(self._seed, bandit.rounds)
+        return upper - bandit.distribution[arm] - tolerance < draw < upper + tolerance and tolerance > 0
 
     def digest(self) -> str:
         """Return the state in 32 characters: equal states have equal ones."""
@@ -141,8 +173,6 @@ class ExperimentState:
             self.delays_rounds.add(self.bandit.rounds - event.round)
             self.delays_seconds.add(event.waited)
             self.histogram.add(event.waited)
-        else:
-            self.last_default = event.round
         if event.fate == Fate.HELD:
             return  # nothing has come of it yet
         if event.kind == Kind.DEFAULT:
@@ -173,7 +203,6 @@ class ExperimentState:
                 "losses": self.losses,
                 "fates": self.fates,
                 "defaults": self.defaults,
-                "last_default": self.last_default,
                 "delays_rounds": dict(sorted(self.delays_rounds.counts.items())),
                 "delays_seconds": dict(sorted(self.delays_seconds.counts.items())),
                 "histogram": [self.histogram.counts, self.histogram.total],
@@ -191,7 +220,7 @@ class ExperimentState:
         try:
             kept: dict[str, Any] = msgspec.msgpack.decode(body, strict=False)
             state = cls.__new__(cls)
-            state._set(settings, Bandit.from_bytes(kept.pop("bandit")))
+            state._set(settings, RecordedBandit.from_bytes(kept.pop("bandit")))
             state.delays_rounds = Sizes(kept.pop("delays_rounds"))
             state.delays_seconds = Sizes(kept.pop("delays_seconds"))
             state.histogram = Histogram(*kept.pop("histogram"))
@@ -199,3 +228,7 @@ class ExperimentState:
         except (msgspec.DecodeError, LookupError, TypeError, ValueError) as error:
             raise SnapshotError(f"the snapshot of {settings.name!r} cannot be read: {error}") from error
         return state
+
+
+def _made(recorded: DecisionRecord | Event) -> Made:
+    return Made(recorded.round, recorded.arm, recorded.propensity, recorded.mark, recorded.cumulative)

@@ -1,9 +1,10 @@
 """Reading a ledger from the beginning, and comparing all that it says with what the learners say."""
 
+from array import array
+from functools import partial
 from typing import NamedTuple
 
 from belated.api.types import Deadline
-from belated.errors import AlreadyObserved, UnknownDecision
 from belated.ledger.base import Ledger, LedgerError
 from belated.ledger.events import SECOND, Event, ExperimentRecord, Fate, Kind, Status
 from belated.ledger.state import STATUS_AFTER, ExperimentState
@@ -23,22 +24,30 @@ class Verdict(NamedTuple):
     """Of the state at the end, as the service shows it."""
     faults: list[str]
     """What is wrong; nothing, if all is well."""
+    notes: list[str]
+    """What is not wrong, but worth knowing."""
 
 
-def verify(ledger: Ledger, record: ExperimentRecord, live: tuple[int, str] | None = None) -> Verdict:
+_DONE, _OPEN, _HELD, _DEFAULTED = range(4)
+
+
+def verify(
+    ledger: Ledger, record: ExperimentRecord, live: tuple[int, str] | None = None, tolerance: float = 0.0
+) -> Verdict:
     """Replay an experiment from its first event: numbering, arms, propensities, receipts, snapshots.
 
-    live is the state of a worker to compare with as well: (after which event, its digest).
+    live is the state of a worker to compare with as well: (after which event, its digest). Another processor may
+    compute the last digits of propensities differently: up to a tolerance, what differs is a note and no fault.
     """
-    replay = _Replay(ledger, record, live)
+    replay = _Replay(ledger, record, live, tolerance)
     try:
+        source = partial(ledger.decisions, record.number, record.settings.holds)
         for events in ledger.all_events(record.number):
+            replay.state.look_in(source)
             for event in events:
                 replay.take(event)
     except LedgerError as error:
         replay.faults.append(str(error))
-    except (UnknownDecision, AlreadyObserved) as error:
-        replay.faults.append(f"event {replay.state.position + 1}: {error}")
     except (LookupError, ValueError, TypeError) as error:
         replay.faults.append(f"event {replay.state.position + 1} makes no sense: {error}")
     else:
@@ -52,23 +61,31 @@ def verify(ledger: Ledger, record: ExperimentRecord, live: tuple[int, str] | Non
         state.propensity_error,
         state.digest(),
         replay.faults,
+        replay.notes,
     )
 
 
 class _Replay:
     """An experiment being read, and what was found."""
 
-    def __init__(self, ledger: Ledger, record: ExperimentRecord, live: tuple[int, str] | None) -> None:
+    def __init__(
+        self, ledger: Ledger, record: ExperimentRecord, live: tuple[int, str] | None, tolerance: float
+    ) -> None:
+        self._tolerance = tolerance
         self.state = ExperimentState(record.settings)
         self.faults: list[str] = []
+        self.notes: list[str] = []
         self.compared = 0
         self._record = record
         self._live = live
         self._kept = dict(ledger.snapshots(record.number))
         self._at = 0
         self._status = {0: Status.ACTIVE}
-        self._open: dict[int, Event] = {}  # decisions whose outcome may still come
-        self._held: dict[int, Event] = {}  # outcomes that the learner has yet to hear of
+        # of each round, in few bytes: what may still come of it, when it was decided, its decision's id and arm and all
+        # that goes with its outcome as fingerprints, and the loss that is held
+        self._open = bytearray([_DONE])
+        self._decided, self._named, self._made = (array("q", [0]) for _ in range(3))
+        self._held = array("d", [0.0])
 
     def take(self, event: Event) -> None:
         """Apply an event and compare."""
@@ -76,16 +93,25 @@ class _Replay:
         if event.at < self._at:
             self.faults.append(f"event {number} is dated before event {number - 1}")
         self._at = event.at
-        exact = not state.propensity_error
+        error, fates = state.propensity_error, state.other_fates
         state.apply(event)
-        if exact and state.propensity_error:
-            self.faults.append(
+        if state.propensity_error > error == 0.0 or state.propensity_error > self._tolerance >= error > 0.0:
+            self._differs.append(
                 f"event {number} has propensity {event.propensity!r}, off by {state.propensity_error:.3g}"
             )
+        if state.other_fates > fates:
+            self._differs.append(
+                f"event {number}: the outcome of round {event.round} is on record as {Fate(event.fate).name.lower()},"
+                " which is not what the learner makes of it now"
+            )
         if event.kind == Kind.DECISION:
-            if state.drawn() != event.arm:
+            if not state.could_draw(event.arm, self._tolerance if state.propensity_error else 0.0):
                 self.faults.append(f"event {number} has arm {event.arm}, where {state.drawn()} is drawn")
-            self._open[event.round] = event
+            self._open.append(_OPEN)
+            self._decided.append(event.at)
+            self._named.append(hash((event.id, event.arm)))
+            self._made.append(_fingerprint(event))
+            self._held.append(0.0)
         elif event.kind in (Kind.OUTCOME, Kind.DEFAULT, Kind.SETTLED):
             self._take_outcome(event)
         else:
@@ -93,35 +119,38 @@ class _Replay:
         if self._live and self._live[0] == number:
             self.compared += 1
             if state.digest() != self._live[1]:
-                self.faults.append(f"the live state after event {number} is not what its events make")
+                self._differs.append(f"the live state after event {number} is not what its events make")
         if number in self._kept:
             self.compared += 1
             if state.to_bytes() != self._kept[number]:
-                self.faults.append(f"the snapshot at event {number} is not the state after that event")
+                self._differs.append(f"the snapshot at event {number} is not the state after that event")
+
+    @property
+    def _differs(self) -> list[str]:
+        """Where to say that something is not as it is on record: no fault, where propensities differ a little."""
+        return self.notes if 0.0 < self.state.propensity_error <= self._tolerance else self.faults
 
     def _take_outcome(self, event: Event) -> None:
         """Compare an outcome, or what was learned at a deadline, with what is known of its decision."""
         number, round = event.number, event.round
         settles = event.kind == Kind.SETTLED
-        before = (self._held if settles else self._open).get(round)
-        if before is None:
+        wanted = _HELD if settles else _DEFAULTED if event.fate == Fate.LATE else _OPEN
+        if not 0 < round < len(self._open) or self._open[round] != wanted:
             self.faults.append(f"event {number}: no outcome of round {round} was {'held' if settles else 'waited for'}")
             return
-        decided = before.at - (before.waited or 0)
-        if (before.id, before.arm, event.at - decided) != (event.id, event.arm, event.waited):
+        fits = hash((event.id, event.arm)) == self._named[round] and event.at - self._decided[round] == event.waited
+        if not fits or (event.mark is not None and _fingerprint(event) != self._made[round]):
             self.faults.append(f"event {number} does not fit the decision of round {round}")
-        if settles and event.loss != before.loss:
-            self.faults.append(f"event {number} has loss {event.loss}, where {before.loss} was held")
+        if settles and event.loss != self._held[round]:
+            self.faults.append(f"event {number} has loss {event.loss}, where {self._held[round]} was held")
         if event.kind == Kind.OUTCOME:
-            del self._open[round]
-            if event.fate == Fate.HELD:
-                self._held[round] = event
+            self._open[round] = _HELD if event.fate == Fate.HELD else _DONE
+            self._held[round] = event.loss
             return
         missing = self._record.settings.missing
         if not isinstance(missing, Deadline) or event.waited < int(missing.deadline * SECOND):
             self.faults.append(f"event {number} comes before the deadline of round {round}")
-        if settles:
-            del self._held[round]
+        self._open[round] = _DONE if settles else _DEFAULTED
 
     def end(self) -> None:
         """Compare what is said about the whole."""
@@ -140,3 +169,8 @@ class _Replay:
             for position in self._kept
             if position > last
         ]
+
+
+def _fingerprint(event: Event) -> int:
+    """Return what a decision and its outcome have in common beyond id and arm, as one number."""
+    return hash((event.propensity, event.mark, event.cumulative))

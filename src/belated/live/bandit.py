@@ -7,7 +7,6 @@
 (<Receipt.USED: 'used'>, 1)
 """
 
-import math
 import warnings
 from collections.abc import Sequence
 from functools import cached_property
@@ -15,11 +14,10 @@ from itertools import takewhile
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from belated import learners
 from belated.core import rounds
-from belated.core.kernels import PATIENCE, entry
+from belated.core.kernels import entry
 from belated.core.rounds import Run
 from belated.errors import AlreadyObserved, BelatedWarning, InvalidValue, SnapshotError, UnknownDecision
 from belated.learners import Learner, TunedLearner
@@ -27,6 +25,7 @@ from belated.learners.learner import Value
 from belated.live import snapshot, warning
 from belated.live.decisions import Decision, Receipt, check_delay, checked_loss, round_of
 from belated.live.labels import Arm, arm_labels
+from belated.live.running import Running
 from belated.templates.display import html_table, largest, number
 
 _DRAWS = 128  # random numbers fetched at once: one at a time they would cost more than the decision
@@ -35,7 +34,7 @@ _SKIPPED = Receipt.SKIPPED
 _new_tuple = tuple.__new__
 
 
-class Bandit:
+class Bandit(Running):
     """A learner that decides one round at a time and hears of outcomes in any order, late, or never.
 
     One thread at a time: share a bandit between threads under a lock. An interrupt leaves it in order: what was under
@@ -291,22 +290,6 @@ class Bandit:
         return tuple(self._labels)
 
     @property
-    def learner(self) -> str:
-        """The learner's name, with the parameters that were set."""
-        return self._tuned.label
-
-    @property
-    def distribution(self) -> NDArray[np.float64]:
-        """The distribution that the last decision was drawn from, by arm; uniform before the first."""
-        return self._run.p.copy()
-
-    @property
-    def loss_estimates(self) -> NDArray[np.float64]:
-        """What the learner holds against each arm: estimates of its total loss, up to a constant common to all."""
-        self._catch_up()
-        return self._run.state[self._tuned.learner.losses_at.places(len(self._labels))]
-
-    @property
     def rounds(self) -> int:
         """Decisions made."""
         return self._round
@@ -320,40 +303,7 @@ class Bandit:
         return int(self._run.clock["outstanding"][0])
 
     @property
-    def cumulative_outstanding(self) -> int:
-        """D_t: the numbers of outstanding decisions with which the rounds so far were opened, summed up."""
-        return int(self._run.clock["cumulative_outstanding"][0])
-
-    @property
-    def patience(self) -> float:
-        """How many rounds the learner waits for an outcome before it skips the decision; inf if it never does."""
-        patience = self._tuned.learner.patience
-        if patience is None:
-            return math.inf
-        self._catch_up()
-        return float(entry(patience, PATIENCE)(self._run.state, self._run.params))
-
-    @property
-    def drift(self) -> float:
-        """The largest x_{t,I_s} / max(x_{s,I_s}, lambda_{s,t}) at an arrival: above 4 the paper's proof is broken."""
-        self._catch_up()
-        return float(self._run.clock["drift"][0])
-
-    @property
-    def skipped(self) -> int:
-        """Decisions given up on."""
-        return int(self._run.clock["skips"][0])
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """Why the learner cannot be right, in sentences; nothing, if all looks well."""
-        return tuple(self.warnings_by_kind.values())
-
-    @property
     def warnings_by_kind(self) -> dict[str, str]:
-        """The same by what it is about. `missing`: many old decisions have no outcome, and the learner takes those that
-        arrive for a fair sample. `patience`: most outcomes come after the learner has skipped their decisions.
-        """
         self._catch_up()
         learner, clock, memory = self._tuned.learner, self._run.clock, self._run.memory
         learned = self._round - len(self._slots) - (0 if learner.keeps_skipped else self.skipped)

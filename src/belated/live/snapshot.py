@@ -25,6 +25,7 @@ _DTYPES: dict[str, Any] = {
     "memory": SLOT.newbyteorder("<"),
     "distribution": "<f8",
     "missed": "u1",
+    "blocks": "<i8",
 }
 
 # Version 4 kept the counters without the longest delay, _COUNTERS_4_SIZE bytes, and addresses behind them,

@@ -112,7 +112,9 @@ class Service:
     async def _apply_deadlines(self) -> None:
         now = time.time() * SECOND
         due = [name for name in self._deadlines if self.processor.wake(name) <= now]
-        await asyncio.gather(*(self.run(ApplyDeadlines(name), 0, _nothing) for name in due))
+        while due:  # those that have more than fits into one transaction, again
+            more = await asyncio.gather(*(self.run(ApplyDeadlines(name), 0, bool) for name in due))
+            due = [name for name, is_more in zip(due, more, strict=True) if is_more]
 
     def has_deadline(self, name: str) -> None:
         """Note that an experiment has a deadline."""
