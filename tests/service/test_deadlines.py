@@ -138,6 +138,7 @@ def test_deadlines_that_pass_while_the_server_is_down_are_settled_first_when_it_
         expected += [(Kind.DECISION, round) for round in range(6, 11)]
         expected += [(Kind.DEFAULT, round) for round in range(6, 11)] + [(Kind.DECISION, 11)]
         assert kinds(recorded(server.store, "deadline")[1])[:21] == expected
+        soon(lambda: recorded(server.store, "deadline")[0].events == 22)  # its own deadline passes, too
         check(server, witness)
         assert kinds(check(server, waiting)) == [(Kind.DECISION, round) for round in range(1, 6)]
 

@@ -103,9 +103,10 @@ class Outstanding:
 
     def count_until(self, number: int) -> int:
         """Return how many decisions up to a round are outstanding: of the block that it cuts, in proportion."""
+        if number >= self.newest:
+            return self.total
         block, part = divmod(max(number, 0), 1 << self._shift)
-        whole = sum(self._counts[:block])
-        return whole + (self._counts[block] * part >> self._shift if block < len(self._counts) else 0)
+        return sum(self._counts[:block]) + (self._counts[block] * part >> self._shift)
 
     def oldest(self, after: int) -> tuple[int, float] | None:
         """Return the round and the mark of the oldest outstanding decision after a round, if there is one."""
