@@ -157,12 +157,21 @@ def test_a_ledger_without_experiments_is_sound(tmp_path: Path, capsys: Captured)
 
 
 def test_no_more_than_some_faults_are_shown(capsys: Captured) -> None:
-    verdict = Verdict("one", 1, 1, 0, 0.0, "", [f"fault {number}" for number in range(25)], [])
-    service._show(verdict, Output())
+    faults, notes = ([f"{word} {number}" for number in range(25)] for word in ("fault", "date"))
+    service._show(Verdict("one", 1, 1, 0, 0.0, "", faults, notes), Output())
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].endswith("FAULTY")
     assert lines[1:21] == [f"  fault {number}" for number in range(20)]
-    assert lines[21:] == ["  and 5 more; --json prints all"]
+    assert lines[21] == "  and 5 more; --json prints all"
+    assert lines[22:42] == [f"  note: date {number}" for number in range(20)]
+    assert lines[42:] == ["  and 5 more notes; --json prints all"]
+
+
+def test_notes_alone_are_no_fault(capsys: Captured) -> None:
+    service._show(Verdict("one", 1, 1, 0, 0.0, "", [], ["a date"]), Output())
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].endswith("replayed bit for bit")
+    assert lines[1:] == ["  note: a date"]
 
 
 def test_a_key_made_by_the_command_opens_the_door(tmp_path_factory: pytest.TempPathFactory) -> None:

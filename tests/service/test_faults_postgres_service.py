@@ -21,7 +21,7 @@ AT_THE_COMMIT = (
     "CREATE CONSTRAINT TRIGGER full_disk AFTER INSERT OR UPDATE ON {table}"
     " DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION full_disk();"
 )
-TABLES = ("events", "experiments", "migrations")
+TABLES = ("events", "experiments", "probes")
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,8 @@ message arrives. committed: not by number, but at the server's word that a trans
 SILENCE_SECONDS = 0.03
 """How long to wait for an answer that may not come."""
 LATE_SECONDS = 0.1
-_FLUSH = b"H"
+_UNCOUNTED = (b"H", b"X")
+"""Flushes, and farewells of connections: they come as time has it."""
 _COMMITTED = b"COMMIT\x00"
 _UNTYPED = (80877103, 80877104, 80877102)
 """Messages before the first that has a type: asking for encryption, cancelling."""
@@ -64,8 +65,8 @@ class _Way:
         self._end_server()
 
     def _pass(self, message: bytes) -> bool:
-        """Hand a message on, unless the way is cut here. Flushes are not counted: they come as time has it."""
-        cut = None if message.startswith(_FLUSH) else self._proxy.count()
+        """Hand a message on, unless the way is cut here."""
+        cut = None if message.startswith(_UNCOUNTED) else self._proxy.count()
         if cut is None:
             self._server.sendall(message)
             return True

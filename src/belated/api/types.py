@@ -233,6 +233,9 @@ class Health(msgspec.Struct):
     status: Literal["ok", "unavailable"]
     version: str
     reason: str | None = None
+    """Why it does not work."""
+    warnings: list[str] = []
+    """What is not well, but lets it work."""
 
 
 class Problem(msgspec.Struct):

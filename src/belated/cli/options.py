@@ -1,6 +1,7 @@
 """Options that several commands share."""
 
 import argparse
+import math
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -82,6 +83,17 @@ def add_store(command: argparse.ArgumentParser) -> None:
         default=os.environ.get("BELATED_STORE", "sqlite:///belated.db"),
         help="sqlite:///PATH or postgresql://…; default: BELATED_STORE, else sqlite:///belated.db",
     )
+
+
+def seconds(text: str) -> float:
+    """Return a number of seconds, at least 0."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0.0 <= number < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
+    return number
 
 
 def whole(text: str) -> int:

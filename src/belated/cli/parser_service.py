@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from belated.cli.options import add_command, add_store, add_tables, whole
+from belated.cli.options import add_command, add_store, add_tables, seconds, whole
 
 SERVE_HELP = """\
 Serve decisions over HTTP. Every answer is on disk before it is sent. The first start prints an
@@ -23,6 +23,13 @@ def add(commands: Any) -> None:
     serve.add_argument("--host", default="127.0.0.1", help="address to listen on; default: %(default)s")
     serve.add_argument("--port", type=whole, default=8000, metavar="N", help="default: %(default)s; 0: any free port")
     serve.add_argument("--workers", type=whole, default=1, metavar="N", help="processes; default: %(default)s")
+    for name, usual, what in (
+        ("--wait", 60, "how long to wait at the start for a PostgreSQL that is still coming up"),
+        ("--ready-wait", 5, "/readyz answers 503 while a request waits longer for its commit"),
+        ("--clock-bound", 60, "a jump of the clock beyond this is not followed"),
+        ("--clock-settle", 600, "a clock that went back is followed after it has stayed there so long"),
+    ):
+        serve.add_argument(name, type=seconds, default=usual, metavar="SECONDS", help=f"{what}; default: %(default)s")
     _add_keys(commands)
     _add_ledger(commands)
 
@@ -56,6 +63,13 @@ def _add_ledger(commands: Any) -> None:
     verify.add_argument("experiments", nargs="*", metavar="EXPERIMENT", help="default: all")
     verify.add_argument(
         "--url", metavar="URL", help="of a running service: compare with its state, too; BELATED_KEY holds the key"
+    )
+    verify.add_argument(
+        "--clock-bound",
+        type=seconds,
+        default=60,
+        metavar="SECONDS",
+        help="of the service that wrote it: dates may go back by more than this; default: %(default)s",
     )
     verify.add_argument("--json", action="store_true", help="print JSON instead of text")
     export = add_command(actions, "export", "export the events of an experiment as NDJSON, CSV or Parquet")

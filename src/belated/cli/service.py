@@ -26,19 +26,35 @@ VERIFY_RETRY_SECONDS = 5.0
 
 def serve(options: argparse.Namespace, out: Output) -> int:
     """Serve until stopped."""
-    from belated.service.server import MOST_WORKERS, ServerSettings, listen
+    from belated.service.limits import Limits
+    from belated.service.server import MOST_WORKERS, ServerSettings, listen, start_log
     from belated.service.server import serve as run
 
     if not 1 <= options.workers <= MOST_WORKERS:
         raise InvalidValue(f"workers is {options.workers}; 1 to {MOST_WORKERS} are possible")
     if not 0 <= options.port < 65536:
         raise InvalidValue(f"port is {options.port}; 0 to 65535 is possible")
+    for name, value in (("ready-wait", options.ready_wait), ("clock-bound", options.clock_bound)):
+        if value < 1:
+            raise InvalidValue(f"{name} is {value:g}; at least 1 second is needed")
+    start_log()
     listen(options.host, options.port).close()  # before a key is shown that nobody could use
-    with closing(open_ledger(options.store)) as ledger:
+    with closing(open_ledger(options.store, wait=options.wait)) as ledger:
         first = ensure_admin(ledger, os.environ.get("BELATED_ADMIN_KEY"))
     if first:
         out.note(f"The first admin key of this ledger, shown this once:\n\n    {first}\n")
-    return run(ServerSettings(options.store, options.host, options.port, options.workers))
+    return run(
+        ServerSettings(
+            options.store,
+            options.host,
+            options.port,
+            options.workers,
+            Limits(wait=options.ready_wait),
+            options.wait,
+            options.clock_bound,
+            options.clock_settle,
+        )
+    )
 
 
 def keys(options: argparse.Namespace, out: Output) -> int:
@@ -112,7 +128,7 @@ def _verify(opened: Ledger, options: argparse.Namespace, out: Output) -> int:
     found = []
     with _client(options.url) if options.url else nullcontext() as client:
         for name in names:
-            verdict = _verdict(opened, name, client)
+            verdict = _verdict(opened, name, client, options.clock_bound)
             _show(verdict, out)
             found.append(verdict)
     out.json([_described(verdict) for verdict in found])
@@ -125,7 +141,7 @@ def _client(url: str) -> "Client":
     return Client(url, retry_seconds=VERIFY_RETRY_SECONDS)
 
 
-def _verdict(opened: Ledger, name: str, client: "Client | None") -> Verdict:
+def _verdict(opened: Ledger, name: str, client: "Client | None", bound: float) -> Verdict:
     live = None
     if client:
         state = client.experiment(name, digest=True)
@@ -133,7 +149,7 @@ def _verdict(opened: Ledger, name: str, client: "Client | None") -> Verdict:
     record = opened.find(name)
     if record is None:
         raise _unknown(opened, name)
-    return replay(opened, record, live)
+    return replay(opened, record, live, int(bound * SECOND))
 
 
 def _show(verdict: Verdict, out: Output) -> None:
@@ -148,6 +164,8 @@ def _show(verdict: Verdict, out: Output) -> None:
         out.line(f"  and {len(verdict.faults) - MOST_FAULTS} more; --json prints all")
     for note in verdict.notes[:MOST_FAULTS]:
         out.line(f"  note: {note}")
+    if len(verdict.notes) > MOST_FAULTS:
+        out.line(f"  and {len(verdict.notes) - MOST_FAULTS} more notes; --json prints all")
 
 
 def _described(verdict: Verdict) -> dict[str, Any]:

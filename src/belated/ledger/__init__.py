@@ -5,13 +5,20 @@ with it.
 """
 
 import re
+from collections.abc import Callable
 
 from belated.ledger.base import Ledger
+from belated.ledger.clock import Clock
+from belated.ledger.waiting import migrate_when_up
 
 
-def open_ledger(store: str) -> Ledger:
+def open_ledger(
+    store: str, clock: Clock | None = None, wait: float = 0.0, stopped: Callable[[], bool] = lambda: False
+) -> Ledger:
     """Return the ledger of a store, brought up to date: sqlite:///PATH (sqlite:////PATH from the root) or
     postgresql://…
+
+    A database that is still coming up is waited for so many seconds, or until told to stop.
     """
     kind, slashes, rest = store.partition("://")
     if kind == "sqlite" and slashes:
@@ -28,8 +35,9 @@ def open_ledger(store: str) -> Ledger:
     else:
         shown = re.sub(r"//[^/]*@", "//…@", store)  # without a password
         raise ValueError(f"store is {shown!r}: sqlite:///PATH or postgresql://USER@HOST/DATABASE is needed")
+    ledger.clock = clock or ledger.clock
     try:
-        ledger.migrate()
+        migrate_when_up(ledger, wait, stopped)
     except BaseException:
         ledger.close()
         raise

@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager
 from typing import NamedTuple
 
 from belated.errors import BelatedError
+from belated.ledger.clock import Clock
 from belated.ledger.events import ApiKey, DecisionRecord, Event, ExperimentRecord, ExperimentSettings, Status
 from belated.live.outstanding import Recorded
 
@@ -41,7 +42,7 @@ class LockedExperiment(NamedTuple):
     """What was appended after the position that the caller knew."""
     known: dict[str, DecisionRecord]
     now: int
-    """The time by the ledger's own clock."""
+    """The time by the ledger's own clock, or by the steady one where that has jumped."""
     snapshot: int
     """The position of the newest snapshot."""
 
@@ -72,9 +73,10 @@ class Transaction(ABC):
         """
 
     @abstractmethod
-    def due(self, experiment: int, after: int, before: int, held: bool, most: int) -> Due:
+    def due(self, experiment: int, after: int, before: int, held: bool, most: int, now: int | None = None) -> Due:
         """Return decisions made until a time, after the event of a number, that have no outcome, or, where outcomes are
-        held, that nothing was learned from; of the next `most`, the oldest first.
+        held, that nothing was learned from; of the next `most`, the oldest first. A decision that a clock dated ahead
+        counts as made when the next one was; it is told by its date, which lies after now.
         """
 
     @abstractmethod
@@ -111,6 +113,8 @@ class Ledger(ABC):
     """How many transactions can go on at once with profit."""
     store: str
     """What it was opened by, without a password."""
+    clock: Clock
+    """What tells the time, guarded against jumps."""
 
     @abstractmethod
     def migrate(self) -> list[str]:
@@ -157,12 +161,18 @@ class Ledger(ABC):
         """Keep somebody out; whether there was such a key, not revoked before."""
 
     @abstractmethod
-    def probe(self) -> None:
-        """Write and commit something that changes nothing, to see whether the ledger can be written."""
+    def probe(self, names: Sequence[str] = ()) -> None:
+        """Write and commit something that changes nothing, to see whether the ledger can be written: under the locks
+        that a commit takes, and those of experiments of these names.
+        """
 
     @abstractmethod
     def close(self) -> None:
         """Let go of what is open."""
+
+    def is_coming_up(self) -> bool:
+        """Return whether a database that could not be opened is not there yet, rather than refusing us."""
+        return False
 
     def all_events(self, experiment: int, after: int = 0) -> Iterator[list[Event]]:
         """Yield all events after a number, in chunks: no transaction stays open in between."""

@@ -3,15 +3,21 @@
 A transaction locks the experiment's row, so that transactions of one experiment follow each other whoever makes them,
 reads what others appended since, appends, commits. Statements of one step travel together. Times are those of the
 database.
+
+A server that is frozen, or behind a network that swallows what it is sent, says nothing at all. Each wait for its
+answer is therefore bounded here, too: then the connection is hung up, and another one takes its place.
 """
 
-from collections.abc import Sequence
+import socket
+import time
+from collections.abc import Generator, Sequence
 from contextlib import suppress
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 import psycopg
-from psycopg.conninfo import conninfo_to_dict
+from psycopg import pq
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import tuple_row
 
 from belated.ledger.base import LockedExperiment
@@ -19,12 +25,23 @@ from belated.ledger.events import Event, Status
 from belated.ledger.sql import COLUMNS, KNOWN, TAIL, SqlLedger, SqlTransaction, event_of, known_of
 
 CONNECT_SECONDS = 5
+CHECK_SECONDS = 5
+"""How long a connection of the pool may take to say that it works: it waits for nobody."""
 LOCK_SECONDS = 10
 """How long to wait for another worker's transaction."""
+STATEMENT_SECONDS = 12
+"""How long the server works on a statement."""
+ANSWER_SECONDS = 15
+"""How long to wait for an answer: longer than the server needs to say that it took too long."""
+MIGRATE_SECONDS = 3600
+"""The same, where tables are changed."""
+UNACKNOWLEDGED_SECONDS = 10
+"""How long the other machine may take to acknowledge what it was sent."""
 ABANDONED_SECONDS = 30
 """How long the transaction of a worker that is heard of no more may hold up the others."""
 _SETTINGS = {
     "lock_timeout": LOCK_SECONDS * 1000,
+    "statement_timeout": STATEMENT_SECONDS * 1000,
     "synchronous_commit": "on",
     "idle_in_transaction_session_timeout": ABANDONED_SECONDS * 1000,
     # every statement here goes by an index, whatever the statistics of a young table suggest
@@ -36,10 +53,12 @@ _SETTINGS = {
 }
 _LOCK_NUMBER = 0x62656C61746564  # any number: who creates or migrates holds it
 
-_LOCK = """
-SELECT status, position, snapshot, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
-FROM experiments WHERE key = %s FOR UPDATE
+_NOW = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+_LOCK = f"""
+SELECT status, position, snapshot, {_NOW}
+FROM (SELECT status, position, snapshot FROM experiments WHERE key = %s FOR UPDATE) AS locked
 """
+"""The time is that after the wait for the lock."""
 _TYPES = (
     "int8",
     "int8",
@@ -72,6 +91,41 @@ CROSS JOIN LATERAL (
 """
 
 
+class Unanswered(psycopg.OperationalError):
+    """The server has not answered in time."""
+
+
+class BoundedConnection(psycopg.Connection[Any]):
+    """A connection that is hung up where an answer takes too long."""
+
+    bound: float = ANSWER_SECONDS
+    """Seconds that a statement may take."""
+    unanswered = False
+    """Whether one took longer."""
+
+    def wait(self, gen: Generator[Any, Any, Any], *given: Any, **named: Any) -> Any:
+        """Wait as psycopg does, which looks up ten times a second, until the bound."""
+        return super().wait(self._until(gen, time.monotonic() + self.bound), *given, **named)
+
+    def _until(self, gen: Generator[Any, Any, Any], end: float) -> Generator[Any, Any, Any]:
+        try:
+            wanted = next(gen)
+            while True:
+                wanted = gen.send((yield wanted))
+                if time.monotonic() > end:
+                    break
+        except StopIteration as stopped:
+            return stopped.value
+        self.unanswered = True
+        self.hang_up()
+        raise Unanswered(f"no answer for {self.bound:g} s")
+
+    def hang_up(self) -> None:
+        """End the connection at once, so that nothing waits for it any more."""
+        with suppress(OSError, psycopg.Error), socket.fromfd(self.fileno(), socket.AF_INET, socket.SOCK_STREAM) as way:
+            way.shutdown(socket.SHUT_RDWR)
+
+
 class PostgresTransaction(SqlTransaction):
     """A transaction that locks the rows of the experiments it opens."""
 
@@ -81,7 +135,8 @@ class PostgresTransaction(SqlTransaction):
             row = connection.execute(_LOCK, (experiment,), binary=True)
             tail = connection.execute(_TAIL, (experiment, position), binary=True)
             known = connection.execute(_KNOWN, (list(ids), experiment), binary=True) if ids else None
-        status, _, snapshot, now = row.fetchall()[0]
+        status, _, snapshot, reading = row.fetchall()[0]
+        now = self._ledger.clock.read(reading)
         found = known_of(known.fetchall()) if known else {}
         return LockedExperiment(Status(status), [event_of(each) for each in tail.fetchall()], found, now, snapshot)
 
@@ -117,41 +172,65 @@ class PostgresLedger(SqlLedger):
         super().__init__(f"postgresql://{host}/{parts.get('dbname') or ''}")
         self._conninfo = store
 
-    def connect(self) -> psycopg.Connection[Any]:
-        connection = psycopg.connect(
+    def connect(self) -> BoundedConnection:
+        connection = BoundedConnection.connect(
             self._conninfo,
             autocommit=True,
             row_factory=tuple_row,
             connect_timeout=CONNECT_SECONDS,
             application_name="belated",
             keepalives_idle=10,
+            keepalives_interval=3,
+            keepalives_count=3,
+            tcp_user_timeout=UNACKNOWLEDGED_SECONDS * 1000,
             options=" ".join(f"-c {name}={value}" for name, value in _SETTINGS.items()),
         )
         connection.prepare_threshold = 0
         return connection
 
-    def run(self, connection: psycopg.Connection[Any], statement: str, given: Sequence[Any] = ()) -> list[Any]:
+    def run(self, connection: BoundedConnection, statement: str, given: Sequence[Any] = ()) -> list[Any]:
         cursor = connection.execute(_text(statement), given, binary=True)
         return cursor.fetchall() if cursor.description else []
 
-    def begin(self, connection: psycopg.Connection[Any]) -> None:
-        connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
+    def begin(self, connection: BoundedConnection) -> None:
+        self._ask(connection, "BEGIN ISOLATION LEVEL READ COMMITTED")
 
-    def alive(self, connection: psycopg.Connection[Any]) -> bool:
-        connection.execute("SELECT 1")
-        return True
+    def check(self, connection: BoundedConnection) -> None:
+        self._ask(connection, "SELECT 1")
 
-    def probe(self) -> None:
-        self._write("UPDATE migrations SET applied = applied WHERE number = 1")
+    def _ask(self, connection: BoundedConnection, statement: str) -> None:
+        """Send what waits for nobody."""
+        connection.bound = CHECK_SECONDS
+        connection.execute(statement)
+        connection.bound = ANSWER_SECONDS
+
+    def read_clock(self, connection: BoundedConnection) -> int:
+        return int(self.run(connection, f"SELECT {_NOW}")[0][0])
+
+    def lock_to_write(self, connection: BoundedConnection, names: Sequence[str]) -> None:
+        connection.execute("LOCK TABLE events, experiments IN ROW EXCLUSIVE MODE")
+        for name in sorted(name for name in names if "\0" not in name):  # in the order of the processor
+            connection.execute("SELECT key FROM experiments WHERE name = %s FOR UPDATE", (name,))
+
+    def take_time(self, connection: BoundedConnection) -> None:
+        connection.bound = MIGRATE_SECONDS
+        for setting in ("statement_timeout", "lock_timeout"):
+            connection.execute(f"SET LOCAL {setting} = {MIGRATE_SECONDS * 1000}")
+
+    def is_coming_up(self) -> bool:
+        wanted = make_conninfo(self._conninfo, connect_timeout=CONNECT_SECONDS)
+        return pq.PGconn.ping(wanted.encode()) in (pq.Ping.REJECT, pq.Ping.NO_RESPONSE)
 
     def surely_failed(self, error: Exception) -> bool:
         """Return whether the server said no, rather than nothing; while it shuts down (57…) it may not know."""
         state = getattr(error, "sqlstate", None)
         return state is not None and not state.startswith(("57", "08"))
 
-    def lock_all(self, connection: psycopg.Connection[Any]) -> None:
+    def lock_all(self, connection: BoundedConnection) -> None:
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK_NUMBER,))
 
-    def shut(self, connection: psycopg.Connection[Any]) -> None:
+    def shut(self, connection: BoundedConnection) -> None:
         with suppress(psycopg.Error):  # the server rolls back when the connection is gone
             connection.close()
+        if connection.unanswered:
+            self.drop_idle()

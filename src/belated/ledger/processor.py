@@ -14,6 +14,7 @@ from typing import NamedTuple
 from belated.api.types import Deadline
 from belated.errors import SnapshotError
 from belated.ledger.base import Ledger, LedgerUnavailable, LockedExperiment, Transaction, Uncertain
+from belated.ledger.clock import event_time
 from belated.ledger.commands import Answer, Command, Read, Refused, Work
 from belated.ledger.events import SECOND, Event, ExperimentRecord
 from belated.ledger.state import ExperimentState
@@ -43,8 +44,14 @@ class _Loaded:
         """Of the last one that this worker kept."""
         self.wake = 0
         """No deadline passes before this time."""
+        self.slept = 0
+        """When that was found out."""
         self.look_at = 0
         """The number of events at which to look for warnings."""
+
+    def sleeps(self, now: int) -> bool:
+        """Return whether no deadline can have passed; a clock that went back is looked after anew."""
+        return self.slept <= now < self.wake
 
 
 class _Done(NamedTuple):
@@ -62,6 +69,8 @@ class CommandProcessor:
         self.ledger = ledger
         self._loaded: dict[str, _Loaded] = {}
         self._snapshot_every = snapshot_every
+        self.wrote = 0.0
+        """When something was last committed, by time.monotonic."""
         self._warned: set[tuple[str, str]] = set()
         """(experiment, kind) of the warnings that the log has."""
 
@@ -89,6 +98,8 @@ class CommandProcessor:
             except BaseException:
                 self._forget(waiting)
                 raise
+            if any(came.first for came in done.values()):
+                self.wrote = time.monotonic()
             for name, came in done.items():
                 self._log_warnings(loaded[name], [commands[k] for k in waiting[name]])
                 for k, answer in zip(waiting.pop(name), came.answers, strict=True):
@@ -170,7 +181,8 @@ class CommandProcessor:
         for event in locked.tail:
             state.apply(event)
         state.look_in(partial(transaction.decisions, record.number, record.settings.holds))
-        work = Work(record, state, locked.status, locked.known, max(locked.now, state.at), [])
+        now = event_time(locked.now, state.at, self.ledger.clock.bound)
+        work = Work(record, state, locked.status, locked.known, now, [])
         work.more_due = self._apply_deadlines(transaction, loaded, work)
         answers = [command.answer(work) for command in commands]
         if work.events:
@@ -192,17 +204,20 @@ class CommandProcessor:
         """
         settings = loaded.record.settings
         missing = settings.missing
-        if not isinstance(missing, Deadline) or work.now < loaded.wake:
+        if not isinstance(missing, Deadline) or loaded.sleeps(work.now):
             return False
         span = int(missing.deadline * SECOND)
+        loaded.wake, loaded.slept = 0, work.now
         left = DEADLINES
         while left > 0:
-            due = transaction.due(loaded.record.number, loaded.looked_at, work.now - span, settings.holds, left)
+            due = transaction.due(
+                loaded.record.number, loaded.looked_at, work.now - span, settings.holds, left, work.now
+            )
             for id, made in due.decisions:
                 work.settle(id, made)
             loaded.looked_at = due.looked_at
             if not due.more:
-                loaded.wake = (work.now if due.next is None else due.next) + span
+                loaded.wake = min(work.now, work.now if due.next is None else due.next) + span
                 return False
             left -= len(due.decisions)
         return True
@@ -211,10 +226,10 @@ class CommandProcessor:
         """Return the experiments that this worker has met."""
         return list(self._loaded)
 
-    def wake(self, name: str) -> int:
-        """Return a time before which no deadline of this experiment passes; 0 where that is not known."""
+    def may_be_due(self, name: str, now: int) -> bool:
+        """Return whether a deadline of this experiment may have passed."""
         loaded = self._loaded.get(name)
-        return loaded.wake if loaded else 0
+        return loaded is None or not loaded.sleeps(now)
 
 
 def load(ledger: Ledger, record: ExperimentRecord) -> ExperimentState:

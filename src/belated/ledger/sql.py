@@ -4,9 +4,11 @@ Statements are written with `?` for what is given. Each database tells how it ru
 decisions by their ids and appends many rows.
 """
 
+import os
+import random
 import time
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import Lock
 from typing import Any, ClassVar
@@ -24,6 +26,7 @@ from belated.ledger.base import (
     Transaction,
     Uncertain,
 )
+from belated.ledger.clock import Clock
 from belated.ledger.events import (
     SECOND,
     ApiKey,
@@ -62,6 +65,19 @@ DECISIONS_HELD = _DECISIONS.format(
 )
 """Where outcomes are held until the deadline."""
 NO_END = 1 << 62
+NOT_AHEAD = """
+SELECT d.at FROM events d WHERE d.experiment = ? AND d.number > ? AND d.kind = 1 AND d.at <= ?
+ORDER BY d.number LIMIT 1
+"""
+"""The date of the next decision that does not lie ahead."""
+PROBE = """
+INSERT INTO probes (number, at, filler) VALUES (?, ?, ?)
+ON CONFLICT (number) DO UPDATE SET at = excluded.at, filler = excluded.filler
+"""
+PROBE_BYTES = 16_384
+"""More than a small commit needs, and new each time, so that there is room for a commit where there is for a probe."""
+MOST_PROBES = 1_000
+"""Rows of the table of probes: each worker takes one at random, so that they seldom wait for each other."""
 KEYS = "SELECT id, name, role, digest, created, revoked, number, experiments, expires, used, rate FROM keys"
 ADD_KEY = """
 INSERT INTO keys (id, name, role, digest, created, revoked, number, experiments, expires, used, rate)
@@ -109,17 +125,35 @@ class SqlTransaction(Transaction):
     def _decisions(self, experiment: int, held: bool, after: int, until: int, most: int) -> list[Any]:
         return self._run(*_decisions(experiment, held, after, until, most))
 
-    def due(self, experiment: int, after: int, before: int, held: bool, most: int) -> Due:
+    def due(self, experiment: int, after: int, before: int, held: bool, most: int, now: int | None = None) -> Due:
         rows = self._decisions(experiment, held, after, NO_END, most)
         found: list[tuple[str, DecisionRecord]] = []
-        for number, at, id, round, arm, propensity, mark, cumulative, loss, is_open in rows:
-            if at > before:
-                return Due(found, after, False, at)
+        made = self._when_made(experiment, [(row[0], row[1]) for row in rows], len(rows) == most, now)
+        for (number, at, id, round, arm, propensity, mark, cumulative, loss, is_open), when in zip(
+            rows, made, strict=True
+        ):
+            if when > before:
+                return Due(found, after, False, when)
             if is_open:
                 fate = 0 if loss is None else Fate.HELD
                 found.append((id, DecisionRecord(round, arm, propensity, at, loss, fate, False, mark, cumulative)))
             after = number
         return Due(found, after, len(rows) == most, None)
+
+    def _when_made(self, experiment: int, dated: Sequence[tuple[int, int]], more: bool, now: int | None) -> list[int]:
+        """Return when decisions were made, given (number, date) of each: at its date, or at that of a later decision
+        where that is before it, since a clock that went back had dated it ahead.
+        """
+        made = []
+        least = None
+        if now is not None and more and dated[-1][1] > now:
+            rows = self._run(NOT_AHEAD, (experiment, dated[-1][0], now))
+            least = rows[0][0] if rows else None
+        for _, at in reversed(dated):
+            least = at if least is None else min(at, least)
+            made.append(least)
+        made.reverse()
+        return made
 
     def _move(self, experiment: int, events: Sequence[Event], status: Status, rounds: int) -> None:
         """Note that the experiment is after these events now; they must go on from where it was."""
@@ -148,6 +182,8 @@ class SqlLedger(Ledger):
 
     def __init__(self, store: str) -> None:
         self.store = store
+        self.clock = Clock()
+        self._probe_number = random.SystemRandom().randrange(1, MOST_PROBES + 1)
         self._idle: list[Any] = []
         self._lock = Lock()
         self._closed = False
@@ -164,9 +200,8 @@ class SqlLedger(Ledger):
     def begin(self, connection: Any) -> None:
         """Begin a transaction that writes."""
 
-    def alive(self, connection: Any) -> bool:
-        """Return whether a connection of the pool still works, where it may be lost unseen."""
-        return True
+    def check(self, connection: Any) -> None:
+        """Raise an error if a connection of the pool does not work any more, where it may be lost unseen."""
 
     def surely_failed(self, error: Exception) -> bool:
         """Return whether an error during a commit leaves no doubt that nothing was committed."""
@@ -175,6 +210,18 @@ class SqlLedger(Ledger):
     @abstractmethod
     def shut(self, connection: Any) -> None:
         """Close a connection, whatever state it is in."""
+
+    @abstractmethod
+    def read_clock(self, connection: Any) -> int:
+        """Return what the ledger's clock says."""
+
+    def lock_to_write(self, connection: Any, names: Sequence[str]) -> None:
+        """Take the locks that a commit takes, of experiments of these names too, where a transaction has not got them
+        by itself.
+        """
+
+    def take_time(self, connection: Any) -> None:
+        """Let the statements of this transaction take as long as they need."""
 
     @abstractmethod
     def lock_all(self, connection: Any) -> None:
@@ -195,25 +242,29 @@ class SqlLedger(Ledger):
             if connection is None:
                 connection = self.connect()
                 if begin:
-                    self._begin_or_shut(connection)
+                    self._or_shut(connection, self.begin)
                 return connection
             try:
-                if begin:
-                    self._begin_or_shut(connection)
-                elif not self.alive(connection):
-                    continue
+                self._or_shut(connection, self.begin if begin else self.check)
                 return connection
             except self.waited_for_others:
                 raise
             except self.errors:
                 continue  # it was lost while nobody used it; of a new one we would know why
 
-    def _begin_or_shut(self, connection: Any) -> None:
+    def _or_shut(self, connection: Any, use: Callable[[Any], None]) -> None:
         try:
-            self.begin(connection)
+            use(connection)
         except BaseException:
             self.shut(connection)
             raise
+
+    def drop_idle(self) -> None:
+        """Close the connections that nobody uses, as they are probably as dead as the one that did not answer."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            self.shut(connection)
 
     @contextmanager
     def connection(self, begin: bool = False) -> Iterator[Any]:
@@ -267,6 +318,7 @@ class SqlLedger(Ledger):
     def migrate(self, migrations: Sequence[Migration] = MIGRATIONS) -> list[str]:
         done = []
         with self.committing() as connection:
+            self.take_time(connection)
             self.lock_all(connection)
             self.run(connection, HISTORY)
             applied = {row[0] for row in self.run(connection, "SELECT number FROM migrations")}
@@ -279,6 +331,7 @@ class SqlLedger(Ledger):
             if migration.number in applied:
                 continue
             with self.committing() as connection:
+                self.take_time(connection)
                 self.lock_all(connection)
                 if self.run(connection, "SELECT 1 FROM migrations WHERE number = ?", (migration.number,)):
                     continue
@@ -345,12 +398,17 @@ class SqlLedger(Ledger):
     def revoke_key(self, id: str, at: int) -> bool:
         return bool(self._write("UPDATE keys SET revoked = ? WHERE id = ? AND revoked IS NULL RETURNING id", (at, id)))
 
+    def probe(self, names: Sequence[str] = ()) -> None:
+        with self.committing() as connection:
+            self.lock_to_write(connection, names)
+            at = self.read_clock(connection)
+            self.run(connection, PROBE, (self._probe_number, at, os.urandom(PROBE_BYTES)))
+        self.clock.read(at)
+
     def close(self) -> None:
         with self._lock:
             self._closed = True
-            idle, self._idle = self._idle, []
-        for connection in idle:
-            self.shut(connection)
+        self.drop_idle()
 
 
 def key_of(row: Sequence[Any]) -> ApiKey:

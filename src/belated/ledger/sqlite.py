@@ -15,6 +15,7 @@ import apsw
 import msgspec
 
 from belated.ledger.base import LockedExperiment
+from belated.ledger.clock import wall_time
 from belated.ledger.events import Event, Status
 from belated.ledger.sql import COLUMNS, KNOWN, TAIL, WIDTH, SqlLedger, SqlTransaction, event_of, known_of
 
@@ -44,7 +45,7 @@ class SqliteTransaction(SqlTransaction):
         )
         tail = [event_of(row) for row in self._run(TAIL, (experiment, position))] if last > position else []
         known = known_of(self._run(_KNOWN, (msgspec.json.encode(ids).decode(), experiment))) if ids else {}
-        return LockedExperiment(Status(status), tail, known, time.time_ns() // 1000, snapshot)
+        return LockedExperiment(Status(status), tail, known, self._ledger.clock.read(wall_time()), snapshot)
 
     def append(self, experiment: int, events: Sequence[Event], status: Status, rounds: int) -> None:
         at = 0
@@ -87,8 +88,8 @@ class SqliteLedger(SqlLedger):
     def begin(self, connection: apsw.Connection) -> None:
         connection.execute("BEGIN IMMEDIATE")
 
-    def probe(self) -> None:
-        self._write("PRAGMA user_version = 0")  # written in any case; a row is not, if it stays the same
+    def read_clock(self, connection: apsw.Connection) -> int:
+        return wall_time()
 
     def surely_failed(self, error: Exception) -> bool:
         """Return whether the write itself failed: the frame that makes a commit is the last one written."""

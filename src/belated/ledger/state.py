@@ -105,7 +105,7 @@ class ExperimentState:
             made[0],
             loss,
             int(fate),
-            at - known.at,
+            max(0, at - known.at),  # the decision may have been dated ahead
             *made[1:],
         )
         self._apply_outcome(event)

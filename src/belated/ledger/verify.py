@@ -1,11 +1,13 @@
 """Reading a ledger from the beginning, and comparing all that it says with what the learners say."""
 
 from array import array
+from bisect import bisect_right
 from functools import partial
 from typing import NamedTuple
 
 from belated.api.types import Deadline
 from belated.ledger.base import Ledger, LedgerError
+from belated.ledger.clock import BOUND_SECONDS
 from belated.ledger.events import SECOND, Event, ExperimentRecord, Fate, Kind, Status
 from belated.ledger.state import STATUS_AFTER, ExperimentState
 
@@ -25,21 +27,27 @@ class Verdict(NamedTuple):
     faults: list[str]
     """What is wrong; nothing, if all is well."""
     notes: list[str]
-    """What is not wrong, but worth knowing."""
+    """What is not wrong, but worth knowing: dates that go back after a clock was ahead, other last digits."""
 
 
 _DONE, _OPEN, _HELD, _DEFAULTED = range(4)
 
 
 def verify(
-    ledger: Ledger, record: ExperimentRecord, live: tuple[int, str] | None = None, tolerance: float = 0.0
+    ledger: Ledger,
+    record: ExperimentRecord,
+    live: tuple[int, str] | None = None,
+    *,
+    tolerance: float = 0.0,
+    bound: int = int(BOUND_SECONDS * SECOND),
 ) -> Verdict:
     """Replay an experiment from its first event: numbering, arms, propensities, receipts, snapshots.
 
     live is the state of a worker to compare with as well: (after which event, its digest). Another processor may
-    compute the last digits of propensities differently: up to a tolerance, what differs is a note and no fault.
+    compute the last digits of propensities differently: up to a tolerance, what differs is a note and no fault. bound
+    is how far dates must go back at least where the clock had been ahead.
     """
-    replay = _Replay(ledger, record, live, tolerance)
+    replay = _Replay(ledger, record, live, tolerance, bound)
     try:
         source = partial(ledger.decisions, record.number, record.settings.holds)
         for events in ledger.all_events(record.number):
@@ -69,7 +77,7 @@ class _Replay:
     """An experiment being read, and what was found."""
 
     def __init__(
-        self, ledger: Ledger, record: ExperimentRecord, live: tuple[int, str] | None, tolerance: float
+        self, ledger: Ledger, record: ExperimentRecord, live: tuple[int, str] | None, tolerance: float, bound: int
     ) -> None:
         self._tolerance = tolerance
         self.state = ExperimentState(record.settings)
@@ -80,6 +88,7 @@ class _Replay:
         self._live = live
         self._kept = dict(ledger.snapshots(record.number))
         self._at = 0
+        self._dates = _Dates(bound)
         self._status = {0: Status.ACTIVE}
         # of each round, in few bytes: what may still come of it, when it was decided, its decision's id and arm and all
         # that goes with its outcome as fingerprints, and the loss that is held
@@ -91,7 +100,7 @@ class _Replay:
         """Apply an event and compare."""
         number, state = event.number, self.state
         if event.at < self._at:
-            self.faults.append(f"event {number} is dated before event {number - 1}")
+            self._take_date(number, self._at - event.at)
         self._at = event.at
         error, fates = state.propensity_error, state.other_fates
         state.apply(event)
@@ -112,6 +121,7 @@ class _Replay:
             self._named.append(hash((event.id, event.arm)))
             self._made.append(_fingerprint(event))
             self._held.append(0.0)
+            self._dates.add(event.round, event.at)
         elif event.kind in (Kind.OUTCOME, Kind.DEFAULT, Kind.SETTLED):
             self._take_outcome(event)
         else:
@@ -130,6 +140,14 @@ class _Replay:
         """Where to say that something is not as it is on record: no fault, where propensities differ a little."""
         return self.notes if 0.0 < self.state.propensity_error <= self._tolerance else self.faults
 
+    def _take_date(self, number: int, back: int) -> None:
+        """Note that an event is dated before its predecessor: a fault, unless that was dated ahead."""
+        if self._dates.may_go_back(back):
+            ahead = f"{back / SECOND:,.0f} s before event {number - 1}: the clock was ahead until then"
+            self.notes.append(f"event {number} is dated {ahead}")
+        else:
+            self.faults.append(f"event {number} is dated before event {number - 1}")
+
     def _take_outcome(self, event: Event) -> None:
         """Compare an outcome, or what was learned at a deadline, with what is known of its decision."""
         number, round = event.number, event.round
@@ -138,7 +156,9 @@ class _Replay:
         if not 0 < round < len(self._open) or self._open[round] != wanted:
             self.faults.append(f"event {number}: no outcome of round {round} was {'held' if settles else 'waited for'}")
             return
-        fits = hash((event.id, event.arm)) == self._named[round] and event.at - self._decided[round] == event.waited
+        decided = self._decided[round]
+        waited = max(0, event.at - decided)
+        fits = hash((event.id, event.arm)) == self._named[round] and waited == event.waited
         if not fits or (event.mark is not None and _fingerprint(event) != self._made[round]):
             self.faults.append(f"event {number} does not fit the decision of round {round}")
         if settles and event.loss != self._held[round]:
@@ -148,7 +168,8 @@ class _Replay:
             self._held[round] = event.loss
             return
         missing = self._record.settings.missing
-        if not isinstance(missing, Deadline) or event.waited < int(missing.deadline * SECOND):
+        made = self._dates.made(round, decided)
+        if not isinstance(missing, Deadline) or event.at - made < int(missing.deadline * SECOND):
             self.faults.append(f"event {number} comes before the deadline of round {round}")
         self._open[round] = _DONE if settles else _DEFAULTED
 
@@ -174,3 +195,32 @@ class _Replay:
 def _fingerprint(event: Event) -> int:
     """Return what a decision and its outcome have in common beyond id and arm, as one number."""
     return hash((event.propensity, event.mark, event.cumulative))
+
+
+class _Dates:
+    """The dates of decisions, where they go back: a decision that was dated ahead was made before the next one."""
+
+    def __init__(self, bound: int) -> None:
+        self._bound = bound
+        self._last = 0
+        self._rounds: list[int] = []
+        self._ats: list[int] = []
+
+    def may_go_back(self, back: int) -> bool:
+        """Return whether dates may go back so far: not by less than the bound, which a clock that jumped exceeds."""
+        return back > self._bound
+
+    def add(self, round: int, at: int) -> None:
+        """Take the date of a decision. Only steps back are kept, as others are after what they follow."""
+        if at < self._last:
+            while self._ats and self._ats[-1] >= at:
+                self._rounds.pop()
+                self._ats.pop()
+            self._rounds.append(round)
+            self._ats.append(at)
+        self._last = at
+
+    def made(self, round: int, at: int) -> int:
+        """Return when a decision was made: at its date, or at that of a later decision if that is before it."""
+        k = bisect_right(self._rounds, round)
+        return min(at, self._ats[k]) if k < len(self._ats) else at

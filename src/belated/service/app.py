@@ -37,7 +37,7 @@ def application(
     @asynccontextmanager
     async def lifespan(app: Any) -> AsyncIterator[None]:
         counts = all_counters or [WorkerCounters(new_counters(1), 0)]
-        service = Service(open_it(), limits or Limits(), counts[worker], counts, stopping)
+        service = Service(await asyncio.to_thread(open_it), limits or Limits(), counts[worker], counts, stopping)
         service.document, service.page = encode(described), docs_page(described).encode()
         await service.start()
         running.append(service)

@@ -30,6 +30,8 @@ class _Entry(NamedTuple):
     size: int
     finish: Callable[[Any], Any]
     future: "asyncio.Future[Any]"
+    since: float
+    """When it came, by time.monotonic."""
 
 
 class Committer:
@@ -50,6 +52,9 @@ class Committer:
         self._closing = False
         self.failing: str | None = None
         """Why the last commit failed; None if it did not."""
+        self.failure: tuple[float, str, list[str]] = (0.0, "", [])
+        """When a commit last failed, why, and of which experiments."""
+        self._committing: dict[int, list[_Entry]] = {}
 
     def submit(self, command: Command, size: int, finish: Callable[[Any], Any]) -> "asyncio.Future[Any]":
         """Have a command carried out: `finish(answer)`, made in the thread that did it, once it is committed."""
@@ -62,7 +67,7 @@ class Committer:
         entries = self._waiting.get(command.name)
         if entries is None:
             entries = self._waiting[command.name] = deque()
-        entries.append(_Entry(command, size, finish, future))
+        entries.append(_Entry(command, size, finish, future, time.monotonic()))
         self._queued += size
         self._counters.set("queue", self._queued)
         if self._free and not self._scheduled:
@@ -74,6 +79,7 @@ class Committer:
         self._scheduled = False
         while self._free and (batch := self._next()):
             self._free -= 1
+            self._committing[id(batch)] = batch
             self._threads.submit(self._commit, batch)
         self._counters.set("queue", self._queued)
 
@@ -129,6 +135,7 @@ class Committer:
         if failing and failing != self.failing:
             logger.error("committing %s failed: %s", _named(batch), failing)
         self._free += 1
+        del self._committing[id(batch)]
         size = 0
         for entry, result in zip(batch, results, strict=True):
             self._busy.discard(entry.command.name)
@@ -142,6 +149,7 @@ class Committer:
         self._queued -= size
         if failing:
             self.failing = failing
+            self.failure = (time.monotonic(), failing, sorted({entry.command.name for entry in batch}))
             self._counters.add("failed_commits")
         elif size:  # something may have been written
             if self.failing:
@@ -149,6 +157,12 @@ class Committer:
             self.failing = None
             self._counters.committed(size, seconds)
         self._go()
+
+    @property
+    def oldest_age(self) -> float:
+        """Seconds since the oldest command came that is not committed yet; 0 where there is none."""
+        batches = [*self._committing.values(), *self._waiting.values()]
+        return time.monotonic() - min((entry.since for batch in batches for entry in batch), default=time.monotonic())
 
     async def close(self) -> None:
         """Commit what is waiting, then take nothing more."""

@@ -6,7 +6,7 @@ from typing import Any
 
 SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000)
 SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
-COUNTS = ("repeated", "conflict", "unknown", "busy", "failed_commits", "queue")
+COUNTS = ("repeated", "conflict", "unknown", "busy", "failed_commits", "queue", "clock_offset")
 _SIZES_AT = len(COUNTS)
 _SECONDS_AT = _SIZES_AT + len(SIZES) + 2
 WIDTH = _SECONDS_AT + len(SECONDS) + 2

@@ -20,8 +20,6 @@ from belated.service.errors import ApiError
 from belated.service.http import Request, Response, encode
 from belated.service.views import unwrap
 
-READY_SECONDS = 5.0
-"""How long /readyz waits for the ledger."""
 MOST_SAID = 500
 BEAT_SECONDS = 15.0
 """A live view hears something at least this often."""
@@ -223,23 +221,10 @@ async def health(request: Request) -> Response:
 
 
 async def ready(request: Request) -> Response:
-    service = request.service
-    reason = service.committer.failing
-    try:
-        if reason:
-            await asyncio.wait_for(service.read(service.ledger.probe), READY_SECONDS)
-            service.committer.failing = reason = None
-        else:
-            await asyncio.wait_for(service.read(service.ledger.find, ""), READY_SECONDS)
-    except LedgerUnavailable as error:
-        reason = str(error)
-    except TimeoutError:
-        reason = f"the ledger {service.ledger.store} does not answer"
-    if service.stopping.is_set():
-        reason = "this worker is stopping"
-    if reason:
-        return Response(encode(Health("unavailable", __version__, reason)), 503)
-    return Response(encode(Health("ok", __version__)))
+    readiness = request.service.readiness
+    reason = "this worker is stopping" if request.service.stopping.is_set() else readiness.check()
+    health = Health("unavailable" if reason else "ok", __version__, reason, readiness.warnings)
+    return Response(encode(health), 503 if reason else 200)
 
 
 async def show_metrics(request: Request) -> Response:

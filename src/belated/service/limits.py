@@ -17,6 +17,10 @@ class Limits:
     """Decisions and outcomes waiting for a commit; beyond, 503 with Retry-After."""
     commit: int = 2_000
     """Decisions and outcomes in one commit."""
+    wait: float = 5.0
+    """Seconds that a command may wait for its commit, and a probe of the ledger take; longer, and the worker is not
+    ready.
+    """
     experiments: int = 1_000
     streams: int = 100
     """Live views at once."""

@@ -94,6 +94,11 @@ class _Everything(Collector):
         busy = CounterMetricFamily("belated_busy", "Requests refused because the queue was full.", labels=by_worker)
         failed = CounterMetricFamily("belated_failed_commits", "Commits that failed.", labels=by_worker)
         queue = GaugeMetricFamily("belated_queue_length", "Decisions and outcomes to be committed.", labels=by_worker)
+        clock = GaugeMetricFamily(
+            "belated_clock_offset_seconds",
+            "How far the ledger's clock is ahead of the time that is used; 0 while it is followed.",
+            labels=by_worker,
+        )
         sizes = HistogramMetricFamily("belated_commit_size", "Decisions and outcomes in a commit.", labels=by_worker)
         seconds = HistogramMetricFamily("belated_commit_seconds", "How long commits took.", labels=by_worker)
         for k, counters in enumerate(self._all_counters):
@@ -103,12 +108,13 @@ class _Everything(Collector):
             busy.add_metric(worker, counters.get("busy"))
             failed.add_metric(worker, counters.get("failed_commits"))
             queue.add_metric(worker, counters.get("queue"))
+            clock.add_metric(worker, counters.get("clock_offset"))
             for family, bounds, (counts, total) in (
                 (sizes, SIZES, counters.commit_sizes()),
                 (seconds, SECONDS, counters.commit_seconds()),
             ):
                 family.add_metric(worker, _buckets(bounds, counts), total)
-        yield from (refused, busy, failed, queue, sizes, seconds)
+        yield from (refused, busy, failed, queue, clock, sizes, seconds)
 
 
 def _buckets(bounds: Iterable[float], counts: Iterable[float]) -> list[tuple[str, float]]:

@@ -13,7 +13,8 @@ from typing import Any
 
 import uvicorn
 
-from belated.ledger import open_ledger
+from belated.ledger import Ledger, open_ledger
+from belated.ledger.clock import BOUND_SECONDS, SETTLE_SECONDS, Clock
 from belated.service.app import application
 from belated.service.counters import WorkerCounters, new_counters
 from belated.service.limits import Limits
@@ -24,6 +25,8 @@ GRACE_SECONDS = 30
 STUCK_SECONDS = 2
 """When told to stop, how long to wait for a reader that takes nothing."""
 KEEP_ALIVE_SECONDS = 75
+WAIT_SECONDS = 60.0
+"""How long to wait for a database that is still coming up."""
 MOST_WORKERS = 64
 SOON_SECONDS = 15
 MOST_PAUSE_SECONDS = 10
@@ -39,6 +42,16 @@ class ServerSettings:
     port: int = 8000
     workers: int = 1
     limits: Limits = field(default_factory=Limits)
+    wait: float = WAIT_SECONDS
+    """Seconds to wait for a database that is still coming up."""
+    clock_bound: float = BOUND_SECONDS
+    clock_settle: float = SETTLE_SECONDS
+    """See `belated.ledger.clock`."""
+
+
+def start_log() -> None:
+    """Let the log go to standard error."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
 
 
 def listen(host: str, port: int, shared: bool = False) -> socket.socket:
@@ -77,10 +90,15 @@ def serve(settings: ServerSettings) -> int:
 
 def work(settings: ServerSettings, listening: socket.socket, counters: Any, worker: int) -> int:
     """Serve as one worker, until told to stop."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    start_log()
     all_counters = [WorkerCounters(counters, k) for k in range(settings.workers)]
     stopping = asyncio.Event()
-    app = application(lambda: open_ledger(settings.store), settings.limits, all_counters, worker, stopping)
+
+    def open_it() -> Ledger:
+        clock = Clock(settings.clock_bound, settings.clock_settle)
+        return open_ledger(settings.store, clock, settings.wait, stopping.is_set)
+
+    app = application(open_it, settings.limits, all_counters, worker, stopping)
     server = _Server(
         stopping,
         uvicorn.Config(
@@ -107,6 +125,10 @@ class _Server(uvicorn.Server):
         super().__init__(config)
         self._stopping = stopping
 
+    def handle_exit(self, sig: int, frame: Any) -> None:
+        self._stopping.set()  # a worker that still waits for its database waits no more
+        super().handle_exit(sig, frame)
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._stopping.set()
         asyncio.get_running_loop().call_later(STUCK_SECONDS, self._drop_stuck)
@@ -126,7 +148,7 @@ def _worker_process(settings: ServerSettings, listening: socket.socket, counters
 
 def _supervise(settings: ServerSettings, listening: list[socket.socket]) -> int:
     """Keep the workers alive: one that dies is replaced, and takes the connections that wait in its socket."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    start_log()
     context = multiprocessing.get_context("spawn")
     counters = new_counters(settings.workers)
     stop = False

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -10,13 +9,13 @@ from typing import Any, TypeVar
 from belated.api.types import Deadline
 from belated.ledger.base import Ledger, LedgerUnavailable
 from belated.ledger.commands import ApplyDeadlines, Command, KeepSnapshot
-from belated.ledger.events import SECOND
 from belated.ledger.processor import CommandProcessor
 from belated.service.auth import SECONDS, Authenticator
 from belated.service.committer import Committer
 from belated.service.counters import WorkerCounters
 from belated.service.errors import ApiError
 from belated.service.limits import Limits
+from belated.service.readiness import LOOK_SECONDS, Readiness
 
 logger = logging.getLogger("belated.service")
 T = TypeVar("T")
@@ -44,6 +43,7 @@ class Service:
         self.all_counters = all_counters
         self.processor = CommandProcessor(ledger)
         self.committer = Committer(self.processor, limits, counters)
+        self.readiness = Readiness(self.processor, self.committer, counters, limits.wait)
         self.auth = Authenticator(lambda: self.read(ledger.all_keys))
         self.streams = 0
         self.document = self.page = b""
@@ -57,7 +57,9 @@ class Service:
     async def start(self) -> None:
         await self.auth.refresh()
         await self.read(warm_up)
+        await self.readiness.start()
         self._tasks = [
+            asyncio.create_task(self._repeat("looking after the ledger", LOOK_SECONDS, self.readiness.look)),
             asyncio.create_task(self._repeat("reading the keys", SECONDS, self.auth.refresh)),
             asyncio.create_task(self._repeat("listing deadlines", LIST_DEADLINES, self._list_deadlines)),
             asyncio.create_task(self._repeat("applying deadlines", LOOK_FOR_DEADLINES, self._apply_deadlines)),
@@ -72,6 +74,7 @@ class Service:
         saves = [self.run(KeepSnapshot(name), 0, _nothing) for name in self.processor.names()]
         await asyncio.gather(*saves, return_exceptions=True)
         await self.committer.close()
+        await self.readiness.stop()
         self._readers.shutdown()
         self.ledger.close()
 
@@ -81,7 +84,11 @@ class Service:
 
     async def read(self, function: Callable[..., T], *arguments: Any) -> T:
         """Return what a function that reads the ledger gives, made in a thread."""
-        return await asyncio.get_running_loop().run_in_executor(self._readers, function, *arguments)
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._readers, function, *arguments)
+        except LedgerUnavailable:
+            self.readiness.suspect()
+            raise
 
     async def _repeat(self, what: str, seconds: float, do: Callable[[], Any]) -> None:
         """Do something every so many seconds. The log has a line when it fails and one when it works again."""
@@ -110,8 +117,8 @@ class Service:
                 self.has_deadline(each.settings.name)
 
     async def _apply_deadlines(self) -> None:
-        now = time.time() * SECOND
-        due = [name for name in self._deadlines if self.processor.wake(name) <= now]
+        now = self.ledger.clock.now()
+        due = [name for name in self._deadlines if self.processor.may_be_due(name, now)]
         while due:  # those that have more than fits into one transaction, again
             more = await asyncio.gather(*(self.run(ApplyDeadlines(name), 0, bool) for name in due))
             due = [name for name, is_more in zip(due, more, strict=True) if is_more]
