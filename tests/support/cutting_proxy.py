@@ -44,6 +44,8 @@ class _Way:
         self._client = client
         self._server = server
         self._mute = threading.Event()
+        self.swallows = proxy.swallows
+        """Whether nothing passes any more, either way, and nobody is told."""
         self._answered = threading.Event()
         self._threads = [threading.Thread(target=each, daemon=True) for each in (self._forth, self._back)]
         for thread in self._threads:
@@ -59,7 +61,7 @@ class _Way:
                 while message := _first(waiting, is_typed):
                     waiting = waiting[len(message) :]
                     is_typed = is_typed or int.from_bytes(message[4:8], "big") not in _UNTYPED
-                    if not self._pass(message):
+                    if not self.swallows and not self._pass(message):
                         return
         self._end_client()
         self._end_server()
@@ -99,6 +101,8 @@ class _Way:
                     self._end_server()
                 elif self._mute.is_set():
                     self._answered.set()
+                elif self.swallows:
+                    continue
                 else:
                     with suppress(OSError):
                         self._client.sendall(data)
@@ -138,6 +142,8 @@ class Proxy:
 
     def __init__(self, url: str) -> None:
         self.cut: Cut | None = None
+        self.swallows = False
+        """Whether new connections pass nothing on."""
         self.messages = 0
         parts = urlsplit(url)
         assert parts.hostname is not None
@@ -170,6 +176,12 @@ class Proxy:
         finally:
             with self._lock:
                 self.cut = None
+
+    def swallow(self, new_ones: bool) -> None:
+        """Pass nothing on any more on the connections there are, nor on new ones if so wanted."""
+        self.swallows = new_ones
+        for way in self._ways:
+            way.swallows = True
 
     def count(self) -> Cut | None:
         """Count a message: whether the way is cut at it."""

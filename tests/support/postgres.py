@@ -260,6 +260,26 @@ class Postgres:
         self.stop()
         self._launch()
 
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Let nothing of it move: connections stay open, and nobody answers."""
+        stopped: list[int] = []
+
+        def stop(process: int) -> None:
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGSTOP)
+                stopped.append(process)
+
+        try:
+            stop(self.pid)  # from now on there are no new ones
+            for child in Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split():
+                stop(int(child))
+            yield
+        finally:
+            for process in stopped:
+                with suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGCONT)
+
     def close(self) -> None:
         """Stop, and remove the data. Also happens when the process ends."""
         if os.getpid() != self._owner:

@@ -24,9 +24,11 @@ from support.postgres import Postgres
 ADMIN_KEY = "admin-key-for-tests-0123456789"
 READY_SECONDS = 60.0
 
-# Reads one JSON object a line: {"store", "port", "workers", "log", "limits"}; forks a server; answers its process id.
+# Reads one JSON object a line: {"store", "port", "workers", "log", "limits", "constants", "clock"}; forks a server;
+# answers its process id. Constants of modules can be set, and the file "clock" tells how many seconds the machine's
+# clock is off.
 NURSERY = """
-import json, os, signal, sys
+import importlib, json, os, signal, sys, time
 from belated.ledger import postgres, sqlite
 from belated.service import server, service
 from belated.service.limits import Limits
@@ -44,6 +46,12 @@ for line in sys.stdin:
         os.dup2(log, 2)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         status = 70
+        for path, value in wanted["constants"].items():
+            module, _, name = path.rpartition(".")
+            setattr(importlib.import_module(module), name, value)
+        if wanted["clock"]:
+            right = time.time_ns
+            time.time_ns = lambda: right() + int(float(open(wanted["clock"]).read() or 0) * 1e9)
         try:
             limits = Limits(**wanted["limits"])
             plan = server.ServerSettings(wanted["store"], "127.0.0.1", wanted["port"], wanted["workers"], limits)
@@ -103,11 +111,21 @@ def is_alive(pid: int) -> bool:
 class Server:
     """A server on a store, at a port that stays the same when it is started again."""
 
-    def __init__(self, store: str, log: Path, workers: int = 1, **limits: int) -> None:
+    def __init__(
+        self,
+        store: str,
+        log: Path,
+        workers: int = 1,
+        constants: dict[str, float] | None = None,
+        clock: Path | None = None,
+        **limits: int,
+    ) -> None:
         self.store = store
         self.log = log
         self.workers = workers
         self.limits = limits
+        self.constants = constants or {}
+        self.clock = clock
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.pid = 0
@@ -125,7 +143,13 @@ class Server:
     def start(self, wait: bool = True) -> None:
         """Start it; wait until it is ready."""
         self.pid = Nursery.the_one().fork(
-            store=self.store, port=self.port, workers=self.workers, log=str(self.log), limits=self.limits
+            store=self.store,
+            port=self.port,
+            workers=self.workers,
+            log=str(self.log),
+            limits=self.limits,
+            constants=self.constants,
+            clock=str(self.clock or ""),
         )
         if wait:
             self.wait_until_ready()

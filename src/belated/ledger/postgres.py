@@ -98,7 +98,7 @@ class Unanswered(psycopg.OperationalError):
 class BoundedConnection(psycopg.Connection[Any]):
     """A connection that is hung up where an answer takes too long."""
 
-    bound: float = ANSWER_SECONDS
+    bound: float = CONNECT_SECONDS
     """Seconds that a statement may take."""
     unanswered = False
     """Whether one took longer."""
@@ -118,7 +118,11 @@ class BoundedConnection(psycopg.Connection[Any]):
             return stopped.value
         self.unanswered = True
         self.hang_up()
-        raise Unanswered(f"no answer for {self.bound:g} s")
+        raise self.silence()
+
+    def silence(self) -> Unanswered:
+        """Return the error for a statement that took too long."""
+        return Unanswered(f"no answer for {self.bound:g} s")
 
     def hang_up(self) -> None:
         """End the connection at once, so that nothing waits for it any more."""
@@ -130,11 +134,16 @@ class PostgresTransaction(SqlTransaction):
     """A transaction that locks the rows of the experiments it opens."""
 
     def lock(self, experiment: int, position: int, ids: Sequence[str]) -> LockedExperiment:
-        connection: psycopg.Connection[Any] = self._connection
-        with connection.pipeline():
-            row = connection.execute(_LOCK, (experiment,), binary=True)
-            tail = connection.execute(_TAIL, (experiment, position), binary=True)
-            known = connection.execute(_KNOWN, (list(ids), experiment), binary=True) if ids else None
+        connection: BoundedConnection = self._connection
+        try:
+            with connection.pipeline():
+                row = connection.execute(_LOCK, (experiment,), binary=True)
+                tail = connection.execute(_TAIL, (experiment, position), binary=True)
+                known = connection.execute(_KNOWN, (list(ids), experiment), binary=True) if ids else None
+        except psycopg.OperationalError as error:
+            if connection.unanswered:  # the pipeline says only that it was left too early
+                raise connection.silence() from error
+            raise
         status, _, snapshot, reading = row.fetchall()[0]
         now = self._ledger.clock.read(reading)
         found = known_of(known.fetchall()) if known else {}
@@ -186,6 +195,7 @@ class PostgresLedger(SqlLedger):
             options=" ".join(f"-c {name}={value}" for name, value in _SETTINGS.items()),
         )
         connection.prepare_threshold = 0
+        connection.bound = ANSWER_SECONDS
         return connection
 
     def run(self, connection: BoundedConnection, statement: str, given: Sequence[Any] = ()) -> list[Any]:
