@@ -116,7 +116,7 @@ class Server:
         store: str,
         log: Path,
         workers: int = 1,
-        constants: dict[str, float] | None = None,
+        constants: dict[str, Any] | None = None,
         clock: Path | None = None,
         **limits: int,
     ) -> None:
