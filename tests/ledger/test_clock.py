@@ -39,7 +39,7 @@ def said() -> Iterator[list[logging.LogRecord]]:
     """What the log has."""
     lines: list[logging.LogRecord] = []
     handler = logging.Handler()
-    handler.emit = lines.append  # type: ignore[method-assign]
+    handler.emit = lines.append  # type: ignore[method-assign, assignment]
     logging.getLogger("belated.ledger").addHandler(handler)
     yield lines
     logging.getLogger("belated.ledger").removeHandler(handler)

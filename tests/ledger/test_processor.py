@@ -106,7 +106,7 @@ def test_more_deadlines_than_are_looked_at_at_once_take_several_turns(
 def test_dates_never_go_back_even_if_the_clock_does(ledger: SqlLedger) -> None:
     new(ledger)
     controls, processor = Controls(ledger), CommandProcessor(ledger)
-    for seconds in (0, -5, 3, -100, 7):
+    for seconds in (0, -5, 3, -50, 7):
         controls.now = START + seconds * SECOND
         processor.run([Decide("one", [None])])
     (record,) = ledger.experiments()

@@ -118,7 +118,7 @@ class Server:
         workers: int = 1,
         constants: dict[str, Any] | None = None,
         clock: Path | None = None,
-        **limits: int,
+        **limits: Any,
     ) -> None:
         self.store = store
         self.log = log

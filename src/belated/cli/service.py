@@ -149,7 +149,7 @@ def _verdict(opened: Ledger, name: str, client: "Client | None", bound: float) -
     record = opened.find(name)
     if record is None:
         raise _unknown(opened, name)
-    return replay(opened, record, live, int(bound * SECOND))
+    return replay(opened, record, live, bound=int(bound * SECOND))
 
 
 def _show(verdict: Verdict, out: Output) -> None:
