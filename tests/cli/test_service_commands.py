@@ -111,7 +111,8 @@ def test_keys_are_created_listed_and_revoked(tmp_path: Path, capsys: Captured) -
     store = ("--store", Stores.fresh("sqlite", tmp_path))
     assert main(["keys", "list", *store]) == 0
     header, rule = capsys.readouterr().out.splitlines()
-    assert header.split() == ["id", "role", "created", "revoked", "name"]
+    columns = ["id", "role", "created", "used", "expires", "revoked", "rate", "experiments", "name"]
+    assert header.split() == columns
     assert set(rule) == {"─", " "}
     secrets, ids = [], []
     for name, *role in (("the shop",), ("dashboard", "--role", "read"), ("me", "--role", "admin")):
@@ -127,8 +128,8 @@ def test_keys_are_created_listed_and_revoked(tmp_path: Path, capsys: Captured) -
     listed = capsys.readouterr().out
     _, _, *lines = listed.splitlines()
     assert [line.split()[:2] for line in lines] == [[ids[0], "decide"], [ids[1], "read"], [ids[2], "admin"]]
-    assert [line.split()[3] == "-" for line in lines] == [True, False, True]
-    assert [line.split(maxsplit=4)[4] for line in lines] == ["the shop", "dashboard", "me"]
+    assert [line.split()[5] == "-" for line in lines] == [True, False, True]
+    assert [line.split(maxsplit=8)[8] for line in lines] == ["the shop", "dashboard", "me"]
     assert main(["keys", "list", "--json", *store]) == 0
     printed = capsys.readouterr().out
     described = json.loads(printed)
@@ -136,7 +137,7 @@ def test_keys_are_created_listed_and_revoked(tmp_path: Path, capsys: Captured) -
         zip(ids, ["the shop", "dashboard", "me"], strict=True)
     )
     assert [key["revoked"] is None for key in described] == [True, False, True]
-    assert {tuple(key) for key in described} == {("id", "role", "created", "revoked", "name")}
+    assert {tuple(key) for key in described} == {tuple(columns)}
     assert not any(secret in listed + printed for secret in secrets)
     assert f"{ids[1]!r} was revoked before" in fails(capsys, "keys", "revoke", ids[1], *store)
     said = fails(capsys, "keys", "revoke", "nobody", *store)

@@ -225,6 +225,7 @@ class LedgerEvent(msgspec.Struct):
     loss: float | None
     receipt: FirstReceipt | None
     waited: float | None
+    key: Annotated[str | None, Meta(description="the id of the key that asked for it; null where nobody did")] = None
 
 
 class Health(msgspec.Struct):

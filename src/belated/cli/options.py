@@ -3,11 +3,16 @@
 import argparse
 import math
 import os
+import re
+import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from belated.cli import completion
+
+MOST_SECONDS = 100 * 366 * 86400.0
 
 
 def add_command(commands: Any, name: str, summary: str, description: str | None = None) -> argparse.ArgumentParser:
@@ -105,3 +110,38 @@ def whole(text: str) -> int:
     if not number.is_integer():
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
     return int(number)
+
+
+def age(text: str) -> float:
+    """Return a time that passes, in seconds, as people write it: 90d, 2w, 12h, 30m, 45s."""
+    units = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", text)
+    if not found or not 0 < (seconds := float(found[1]) * units[found[2]]) <= MOST_SECONDS:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time such as 90d, 12h, 30m or 45s, of at most 100 years")
+    return seconds
+
+
+def moment(text: str) -> float:
+    """Return a point in time, in seconds since 1970: a date such as 2030-12-31, in UTC, or a time from now: 90d."""
+    try:
+        date = datetime.fromisoformat(text)
+    except ValueError:
+        try:
+            return time.time() + age(text)
+        except argparse.ArgumentTypeError:
+            message = (
+                f"{text!r} is not a time from now such as 90d, or a date such as 2030-12-31 or 2030-12-31T12:00:00Z"
+            )
+            raise argparse.ArgumentTypeError(message) from None
+    return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
+
+
+def rate(text: str) -> float:
+    """Return a number above 0."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
+    return number

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from belated.cli.options import add_command, add_store, add_tables, seconds, whole
+from belated.cli.options import add_command, add_store, add_tables, age, moment, rate, seconds, whole
 
 SERVE_HELP = """\
 Serve decisions over HTTP. Every answer is on disk before it is sent. The first start prints an
@@ -30,6 +30,18 @@ def add(commands: Any) -> None:
         ("--clock-settle", 600, "a clock that went back is followed after it has stayed there so long"),
     ):
         serve.add_argument(name, type=seconds, default=usual, metavar="SECONDS", help=f"{what}; default: %(default)s")
+    serve.add_argument(
+        "--rate",
+        type=rate,
+        metavar="N",
+        help="requests a second for each key without a rate of its own; default: any number",
+    )
+    serve.add_argument(
+        "--forget-after",
+        type=age,
+        metavar="AGE",
+        help="erase the ids of decisions older than this, such as 90d; default: never",
+    )
     _add_keys(commands)
     _add_ledger(commands)
 
@@ -42,6 +54,21 @@ def _add_keys(commands: Any) -> None:
     create.add_argument(
         "--role", choices=("decide", "read", "admin"), default="decide", help="what it allows; default: %(default)s"
     )
+    create.add_argument(
+        "--experiments",
+        nargs="+",
+        metavar="NAME",
+        help="the experiments that it opens; * stands for any characters, as in 'shop-*'; default: all",
+    )
+    create.add_argument(
+        "--expires",
+        type=moment,
+        metavar="WHEN",
+        help="when it ends: after a time such as 90d or 12h, or at a date such as 2030-12-31 (UTC); default: never",
+    )
+    create.add_argument(
+        "--rate", type=rate, metavar="N", help="requests a second that it may make; default: that of belated serve"
+    )
     listed = add_command(actions, "list", "list all keys, without their secrets")
     add_tables(listed)
     revoke = add_command(actions, "revoke", "revoke a key")
@@ -51,7 +78,7 @@ def _add_keys(commands: Any) -> None:
 
 
 def _add_ledger(commands: Any) -> None:
-    ledger = add_command(commands, "ledger", "verify or export the ledger of an experiment")
+    ledger = add_command(commands, "ledger", "verify or export the ledger of an experiment, or erase ids in it")
     actions = ledger.add_subparsers(dest="action", metavar="action", required=True)
     verify = add_command(
         actions,
@@ -77,5 +104,27 @@ def _add_ledger(commands: Any) -> None:
     export.add_argument("--format", choices=("ndjson", "csv", "parquet"), default="ndjson", help="default: %(default)s")
     export.add_argument("--after", type=whole, default=0, metavar="N", help="only events after event number N")
     export.add_argument("--out", type=Path, metavar="FILE", help="default: standard output")
-    for action in (verify, export):
+    for action in (verify, export, _add_forget(actions)):
         add_store(action)
+
+
+def _add_forget(actions: Any) -> Any:
+    forget = add_command(
+        actions,
+        "forget",
+        "erase the ids of decisions; what was decided and learned stays",
+        "Erase the ids of decisions and of their outcomes. Arms, propensities, losses and rounds stay.\n"
+        "Works while the service runs. What is erased cannot be brought back.",
+    )
+    forget.add_argument("experiment", nargs="?", metavar="EXPERIMENT", help="its name")
+    forget.add_argument("--all", action="store_true", help="in all experiments")
+    which = forget.add_mutually_exclusive_group()
+    which.add_argument("--id", nargs="+", metavar="ID", help="the decisions with these ids")
+    which.add_argument(
+        "--matching", metavar="PATTERN", help="decisions whose ids match, * for any characters, as in 'user-17-*'"
+    )
+    which.add_argument("--older-than", type=age, metavar="AGE", help="decisions older than this, such as 90d or 12h")
+    which.add_argument("--list", action="store_true", help="show what was erased so far, and erase nothing")
+    forget.add_argument("--dry-run", action="store_true", help="count the ids, and erase nothing")
+    add_tables(forget)
+    return forget

@@ -1,18 +1,17 @@
-"""`belated serve`, `keys` and `ledger`: the service and its records."""
+"""`belated serve` and `ledger`: the service and its records."""
 
 import argparse
 import os
-import time
 from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from belated.cli.forget import forget
 from belated.cli.output import Output
 from belated.errors import InvalidValue, check_count
 from belated.ledger import Ledger, open_ledger
-from belated.ledger.events import SECOND, ApiKey, when
-from belated.ledger.export import pieces
-from belated.ledger.keys import ensure_admin, new_key
+from belated.ledger.export import create_private, pieces
+from belated.ledger.keys import ensure_admin
 from belated.ledger.verify import Verdict
 from belated.ledger.verify import verify as replay
 
@@ -43,55 +42,19 @@ def serve(options: argparse.Namespace, out: Output) -> int:
         first = ensure_admin(ledger, os.environ.get("BELATED_ADMIN_KEY"))
     if first:
         out.note(f"The first admin key of this ledger, shown this once:\n\n    {first}\n")
+    limits = Limits(wait=options.ready_wait, rate=options.rate, forget_after=options.forget_after)
     return run(
         ServerSettings(
             options.store,
             options.host,
             options.port,
             options.workers,
-            Limits(wait=options.ready_wait),
+            limits,
             options.wait,
             options.clock_bound,
             options.clock_settle,
         )
     )
-
-
-def keys(options: argparse.Namespace, out: Output) -> int:
-    """Create, list or revoke keys."""
-    with closing(open_ledger(options.store)) as ledger:
-        if options.action == "create":
-            secret, key = new_key(options.name, options.role)
-            ledger.add_key(key)
-            out.note(f"key {key.id} may {key.role}; it is shown this once:")
-            out.line(secret)
-        elif options.action == "list":
-            _list(ledger.all_keys(), out)
-        else:
-            _revoke(ledger, options.id, out)
-    return 0
-
-
-def _list(keys: list[ApiKey], out: Output) -> None:
-    from belated.report.columns import Column, Table
-
-    columns = [Column("id"), Column("role"), Column("created"), Column("revoked"), Column("name", fold=True)]
-    data, rows = [], []
-    for key in keys:
-        created, revoked = when(key.created), when(key.revoked) if key.revoked else None
-        data.append({"id": key.id, "role": key.role, "created": created, "revoked": revoked, "name": key.name})
-        rows.append([key.id, key.role, created[:19], revoked[:19] if revoked else "-", key.name])
-    out.result(data, Table(columns, rows))
-
-
-def _revoke(ledger: Ledger, id: str, out: Output) -> None:
-    if not ledger.revoke_key(id, int(time.time() * SECOND)):
-        keys = ledger.all_keys()
-        if any(key.id == id for key in keys):
-            raise InvalidValue(f"key {id!r} was revoked before")
-        known = [key.id for key in keys if key.revoked is None]
-        raise InvalidValue(f"there is no key {id!r} to revoke; there are {', '.join(known) or 'none'}")
-    out.line(f"key {id} is revoked; workers refuse it within a second")
 
 
 def ledger(options: argparse.Namespace, out: Output) -> int:
@@ -100,6 +63,8 @@ def ledger(options: argparse.Namespace, out: Output) -> int:
     if path != options.store and not Path(path).exists():
         raise InvalidValue(f"there is no ledger at {path}")
     with closing(open_ledger(options.store)) as opened:
+        if options.action == "forget":
+            return forget(opened, options, out)
         return _verify(opened, options, out) if options.action == "verify" else _export(opened, options, out)
 
 
@@ -114,7 +79,7 @@ def _export(opened: Ledger, options: argparse.Namespace, out: Output) -> int:
             out.raw(part)
         return 0
     options.out.parent.mkdir(parents=True, exist_ok=True)
-    with Path(options.out).open("wb") as file:
+    with create_private(options.out) as file:
         for part in parts:
             file.write(part)
     out.note(f"written: {options.out}")

@@ -1,6 +1,7 @@
 """Send requests again: when, for how long, and as a transport of httpx for each of the two clients.
 
-A request is sent again as it is, bytes for bytes, after an error of the connection and after status 502, 503 or 504.
+A request is sent again as it is, bytes for bytes, after an error of the connection and after status 429, 502, 503 or
+504.
 The ids in its body make that safe: the service does everything once.
 """
 
@@ -19,7 +20,7 @@ from belated.client.errors import ServiceUnavailable
 from belated.errors import InvalidValue
 
 RETRY_SECONDS = 60.0
-RETRIED = (502, 503, 504)
+RETRIED = (429, 502, 503, 504)
 _FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 5.0
 _STREAM = "belated.attempts"

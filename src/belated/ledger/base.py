@@ -1,9 +1,9 @@
 """What every ledger promises: `Ledger` and `Transaction`."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from belated.errors import BelatedError
 from belated.ledger.clock import Clock
@@ -34,6 +34,30 @@ class TooManyExperiments(BelatedError, ValueError):
     """The ledger has as many experiments as it may have."""
 
 
+class NewerLedger(LedgerError):
+    """A newer belated has changed the tables."""
+
+
+class KeyChange(NamedTuple):
+    """What is to become of the keys: one to add, and the ids of those to revoke."""
+
+    add: ApiKey | None = None
+    revoke: Sequence[str] = ()
+
+
+class Erasure(NamedTuple):
+    """What was erased: how many ids of an experiment, when and why. It does not say which."""
+
+    at: int
+    experiment: int
+    ids: int
+    what: str
+    key: int | None = None
+    """The number of the key that asked for it; None for a command or an age."""
+    through: int | None = None
+    """The number of an event up to which no decision has an id."""
+
+
 class LockedExperiment(NamedTuple):
     """An experiment within a transaction: what is true of it while the transaction lasts."""
 
@@ -50,7 +74,8 @@ class LockedExperiment(NamedTuple):
 class Due(NamedTuple):
     """Decisions whose deadline has passed."""
 
-    decisions: list[tuple[str, DecisionRecord]]
+    decisions: list[tuple[Any, DecisionRecord]]
+    """By their ids; None where the id was erased."""
     looked_at: int
     """The number of an event up to which there are no more."""
     more: bool
@@ -87,13 +112,20 @@ class Transaction(ABC):
     def keep(self, experiment: int, position: int, state: bytes) -> None:
         """Keep a snapshot of the state after an event, and drop old ones."""
 
+    @abstractmethod
+    def erase(self, known: Mapping[str, DecisionRecord], erasure: Erasure) -> None:
+        """Erase the ids of decisions of an experiment that is locked, and of their outcomes; nothing else changes.
+
+        The erasure is noted, in place of an earlier note of the same experiment and time.
+        """
+
 
 class Ledger(ABC):
     """The record of everything that was decided and of everything that came of it.
 
-    - **Append-only.** Events are added, never changed or removed. What an experiment has learned is a state over its
-      events: whoever reads them all has the same state, bit for bit. Snapshots only save the reading; without them
-      everything still works.
+    - **Append-only.** Events are added, never changed or removed, but for ids, which can be erased. What an experiment
+      has learned is a state over its events: whoever reads them all has the same state, bit for bit. Snapshots only
+      save the reading; without them everything still works.
     - **In order.** The events of one experiment are numbered 1, 2, 3, … without gaps, and so are its rounds. A
       transaction has the experiment to itself, among all threads, processes and machines; it sees all that was appended
       before.
@@ -155,6 +187,30 @@ class Ledger(ABC):
     @abstractmethod
     def add_key(self, key: ApiKey) -> None:
         """Let somebody in; a key that is there stays as it is."""
+
+    @abstractmethod
+    def change_keys(self, change: Callable[[list[ApiKey]], KeyChange]) -> KeyChange:
+        """Change the keys as a function of all of them says, while nobody else does; what it said."""
+
+    @abstractmethod
+    def note_use(self, ids: Sequence[str], at: int) -> None:
+        """Note that keys were used; of a key at most once a minute."""
+
+    @abstractmethod
+    def newest_migration(self) -> int:
+        """Return the number of the last migration of the tables."""
+
+    @abstractmethod
+    def erasures(self) -> list[Erasure]:
+        """Return all erasures, in the order in which they began."""
+
+    def scrub(self) -> bool:
+        """Overwrite what is left of erased ids in the store's own files; whether that was possible."""
+        return True
+
+    def readable_by_others(self) -> str | None:
+        """Return which file of the ledger other users of the machine may read or write, if there is one."""
+        return None
 
     @abstractmethod
     def revoke_key(self, id: str, at: int) -> bool:

@@ -2,8 +2,11 @@
 
 import csv
 import io
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
 
 import msgspec
 
@@ -20,6 +23,10 @@ FORMATS = {
 """Format -> media type."""
 COLUMNS = LedgerEvent.__struct_fields__
 _WORDS = {kind: kind.name.lower() for kind in Kind}
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""What a cell begins with that a spreadsheet takes for a formula."""
+_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
+PRIVATE = 0o600
 
 
 def pieces(ledger: Ledger, record: ExperimentRecord, format: str, after: int = 0) -> Iterator[bytes]:
@@ -29,14 +36,15 @@ def pieces(ledger: Ledger, record: ExperimentRecord, format: str, after: int = 0
 
 def _lines(ledger: Ledger, record: ExperimentRecord, after: int) -> Iterator[list[LedgerEvent]]:
     arms = record.settings.arms
+    keys = {key.number: key.id for key in ledger.all_keys()}
     for events in ledger.all_events(record.number, after):
-        yield [_line(event, arms) for event in events if event.number <= record.events]
+        yield [_line(event, arms, keys) for event in events if event.number <= record.events]
         if events[-1].number >= record.events:
             return
 
 
-def _line(event: Event, arms: list[str | int]) -> LedgerEvent:
-    number, kind, at, round, id, arm, propensity, loss, fate, waited, *_ = event
+def _line(event: Event, arms: list[str | int], keys: Mapping[int | None, str]) -> LedgerEvent:
+    number, kind, at, round, id, arm, propensity, loss, fate, waited, *_, key = event
     return LedgerEvent(
         number,
         _WORDS[kind],  # type: ignore[index, arg-type]
@@ -48,6 +56,7 @@ def _line(event: Event, arms: list[str | int]) -> LedgerEvent:
         loss,
         None if fate is None else RECEIPTS[fate],
         None if waited is None else waited / SECOND,
+        keys.get(key),
     )
 
 
@@ -62,12 +71,19 @@ def _csv(chunks: Iterable[list[LedgerEvent]]) -> Iterator[bytes]:
     writer = csv.writer(text)
     writer.writerow(COLUMNS)
     for lines in chunks:
-        writer.writerows(msgspec.structs.astuple(line) for line in lines)
+        writer.writerows([map(_cell, msgspec.structs.astuple(line)) for line in lines])
         yield text.getvalue().encode()
         text.seek(0)
         text.truncate()
     if text.getvalue():
         yield text.getvalue().encode()
+
+
+def _cell(value: Any) -> Any:
+    """Return a cell that no spreadsheet takes for a formula: a text that begins like one gets an apostrophe."""
+    if isinstance(value, str) and value.startswith(_FORMULA) and not _NUMBER.fullmatch(value):
+        return f"'{value}"
+    return value
 
 
 def _parquet(chunks: Iterable[list[LedgerEvent]]) -> Iterator[bytes]:
@@ -77,7 +93,7 @@ def _parquet(chunks: Iterable[list[LedgerEvent]]) -> Iterator[bytes]:
     except ImportError:
         raise ImportError("Parquet needs pyarrow: pip install 'belated[parquet]'") from None
     text, whole, real = arrow.string(), arrow.int64(), arrow.float64()
-    kinds = [whole, text, text, whole, text, text, real, real, text, real]
+    kinds = [whole, text, text, whole, text, text, real, real, text, real, text]
     schema = arrow.schema(list(zip(COLUMNS, kinds, strict=True)))
     sink = _Sink()
     with arrow.parquet.ParquetWriter(sink, schema) as writer:
@@ -113,6 +129,11 @@ class _Sink(io.RawIOBase):
     def taken(self) -> bytes:
         parts, self._parts = self._parts, []
         return b"".join(parts)
+
+
+def create_private(path: Path) -> BinaryIO:
+    """Open a file to write an export to; a new one can be read by its owner only."""
+    return open(path, "wb", opener=lambda name, flags: os.open(name, flags, PRIVATE))
 
 
 _WRITERS: dict[str, Callable[[Iterable[list[LedgerEvent]]], Iterator[bytes]]] = {

@@ -114,4 +114,21 @@ MIGRATIONS = (
             "UPDATE experiments SET snapshot = 0",
         ),
     ),
+    Migration(
+        6,
+        "what was erased",
+        (
+            """
+            CREATE TABLE erasures (
+                at BIGINT NOT NULL,
+                experiment BIGINT NOT NULL,
+                ids BIGINT NOT NULL,
+                what TEXT NOT NULL,
+                key INTEGER,
+                through BIGINT,
+                PRIMARY KEY (experiment, at)
+            )
+            """,
+        ),
+    ),
 )

@@ -166,7 +166,8 @@ class CommandProcessor:
             return False
         with self.ledger.transaction() as transaction:
             transaction.lock(record.number, record.events, [])
-        return self.ledger.events(record.number, event.number - 1, 1) == [event]
+        found = self.ledger.events(record.number, event.number - 1, 1)
+        return [event if each == event._replace(id=None) else each for each in found] == [event]  # or its id was erased
 
     def _carry_out(self, transaction: Transaction, loaded: _Loaded | None, commands: Sequence[Command]) -> _Done:
         """Carry out the commands of one experiment."""

@@ -8,7 +8,7 @@ import os
 import random
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from threading import Lock
 from typing import Any, ClassVar
@@ -18,10 +18,13 @@ import msgspec
 from belated.ledger.base import (
     CHUNK,
     Due,
+    Erasure,
     ExperimentExists,
+    KeyChange,
     Ledger,
     LedgerError,
     LedgerUnavailable,
+    NewerLedger,
     TooManyExperiments,
     Transaction,
     Uncertain,
@@ -44,6 +47,7 @@ COLUMNS = "number, kind, at, round, id, arm, propensity, loss, fate, waited, mar
 WIDTH = 14
 """Numbers of a row: the experiment's number and the columns of an event."""
 SNAPSHOTS_KEPT = 2
+MINUTE = 60 * SECOND
 
 RECORD = "SELECT key, settings, status, created, position, rounds FROM experiments"
 EVENTS = f"SELECT {COLUMNS} FROM events WHERE experiment = ? AND number > ? ORDER BY number LIMIT ?"
@@ -82,6 +86,15 @@ KEYS = "SELECT id, name, role, digest, created, revoked, number, experiments, ex
 ADD_KEY = """
 INSERT INTO keys (id, name, role, digest, created, revoked, number, experiments, expires, used, rate)
 VALUES (?, ?, ?, ?, ?, ?, (SELECT coalesce(max(number), 0) + 1 FROM keys), ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING
+"""
+USED = "UPDATE keys SET used = ? WHERE id = ? AND (used IS NULL OR used <= ?)"
+REVOKE_KEY = "UPDATE keys SET revoked = ? WHERE id = ? AND revoked IS NULL RETURNING id"
+ERASE_DECISIONS = "UPDATE events SET id = NULL WHERE experiment = ? AND kind = 1 AND id IN ({marks})"
+ERASE_OUTCOMES = "UPDATE events SET id = NULL WHERE experiment = ? AND kind = {kind} AND round IN ({marks})"
+"""One for each of 2, 3, 7, so that each goes by its index."""
+NOTE_ERASURE = """
+INSERT INTO erasures (at, experiment, ids, what, key, through) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (experiment, at) DO UPDATE SET ids = excluded.ids, through = excluded.through
 """
 POSITION = """
 UPDATE experiments SET position = ?, status = ?, rounds = ? WHERE key = ? AND position = ? RETURNING key
@@ -171,6 +184,14 @@ class SqlTransaction(Transaction):
             " WHERE experiment = ? ORDER BY position DESC LIMIT ?)",
             (experiment, experiment, SNAPSHOTS_KEPT),
         )
+
+    def erase(self, known: Mapping[str, DecisionRecord], erasure: Erasure) -> None:
+        marks, experiment = ", ".join("?" * len(known)), erasure.experiment
+        rounds = [made.round for made in known.values()]
+        self._run(ERASE_DECISIONS.format(marks=marks), (experiment, *known))
+        for kind in (2, 3, 7):
+            self._run(ERASE_OUTCOMES.format(kind=kind, marks=marks), (experiment, *rounds))
+        self._run(NOTE_ERASURE, tuple(erasure))
 
 
 class SqlLedger(Ledger):
@@ -323,7 +344,7 @@ class SqlLedger(Ledger):
             self.run(connection, HISTORY)
             applied = {row[0] for row in self.run(connection, "SELECT number FROM migrations")}
         if newer := sorted(applied - {migration.number for migration in migrations}):
-            raise LedgerError(
+            raise NewerLedger(
                 f"the ledger {self.store} was made by a newer belated: it has migration {newer[-1]},"
                 f" this one knows {migrations[-1].number}"
             )
@@ -353,9 +374,15 @@ class SqlLedger(Ledger):
                 if msgspec.structs.replace(record.settings, seed=settings.seed) != settings:
                     raise ExperimentExists(f"there is an experiment {settings.name!r} with other settings")
                 return record, False
-            ((count, last),) = self.run(connection, "SELECT count(*), coalesce(max(key), 0) FROM experiments")
-            if count >= most:
-                raise TooManyExperiments(f"there are {count} experiments, as many as this service allows")
+            counts = {int(status): 0 for status in Status}
+            counts.update(self.run(connection, "SELECT status, count(*) FROM experiments GROUP BY status"))
+            active, paused = counts[Status.ACTIVE], counts[Status.PAUSED]
+            if active + paused >= most:
+                raise TooManyExperiments(
+                    f"there are {active + paused} experiments ({active} active, {paused} paused, archived ones not"
+                    " counted), as many as this service allows"
+                )
+            ((last,),) = self.run(connection, "SELECT coalesce(max(key), 0) FROM experiments")
             self.run(
                 connection,
                 "INSERT INTO experiments (key, name, settings, status, created, position, rounds, snapshot)"
@@ -389,14 +416,33 @@ class SqlLedger(Ledger):
         return [key_of(row) for row in self._read(f"{KEYS} ORDER BY created, id")]
 
     def add_key(self, key: ApiKey) -> None:
-        experiments = None if key.experiments is None else msgspec.json.encode(key.experiments).decode()
+        self.change_keys(lambda keys: KeyChange(key))
+
+    def change_keys(self, change: Callable[[list[ApiKey]], KeyChange]) -> KeyChange:
         with self.committing() as connection:
             self.lock_all(connection)  # numbers are given one after the other
-            given = (*key[:6], experiments, key.expires, key.used, key.rate)
-            self.run(connection, ADD_KEY, given)
+            wanted = change([key_of(row) for row in self.run(connection, f"{KEYS} ORDER BY created, id")])
+            if key := wanted.add:
+                experiments = None if key.experiments is None else msgspec.json.encode(key.experiments).decode()
+                self.run(connection, ADD_KEY, (*key[:6], experiments, key.expires, key.used, key.rate))
+            for id in wanted.revoke:
+                self.run(connection, REVOKE_KEY, (int(time.time() * SECOND), id))
+        return wanted
 
     def revoke_key(self, id: str, at: int) -> bool:
-        return bool(self._write("UPDATE keys SET revoked = ? WHERE id = ? AND revoked IS NULL RETURNING id", (at, id)))
+        return bool(self._write(REVOKE_KEY, (at, id)))
+
+    def note_use(self, ids: Sequence[str], at: int) -> None:
+        with self.committing() as connection:
+            for id in sorted(ids):  # in the same order for every worker: none waits for one that waits for it
+                self.run(connection, USED, (at, id, at - MINUTE))
+
+    def newest_migration(self) -> int:
+        return int(self._read("SELECT coalesce(max(number), 0) FROM migrations")[0][0])
+
+    def erasures(self) -> list[Erasure]:
+        rows = self._read("SELECT at, experiment, ids, what, key, through FROM erasures ORDER BY at, experiment")
+        return [Erasure(*row) for row in rows]
 
     def probe(self, names: Sequence[str] = ()) -> None:
         with self.committing() as connection:

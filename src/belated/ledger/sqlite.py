@@ -5,8 +5,9 @@ be; readers do not wait. apsw brings an SQLite of known age and shows it as it i
 by its name.
 """
 
+import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from typing import Any, ClassVar
@@ -14,13 +15,17 @@ from typing import Any, ClassVar
 import apsw
 import msgspec
 
-from belated.ledger.base import LockedExperiment
+from belated.ledger.base import Erasure, LockedExperiment
 from belated.ledger.clock import wall_time
-from belated.ledger.events import Event, Status
+from belated.ledger.events import DecisionRecord, Event, Status
 from belated.ledger.sql import COLUMNS, KNOWN, TAIL, WIDTH, SqlLedger, SqlTransaction, event_of, known_of
 
 BUSY_TIMEOUT_MS = 10_000
 """How long to wait for another process that writes."""
+SCRUB_TIMEOUT_MS = 500
+"""How long deciders may wait while the log is emptied."""
+SCRUB_ATTEMPTS = 20
+PRIVATE = 0o600
 MOST_ROWS = 256
 """Rows in one statement: each statement costs a change of threads."""
 
@@ -56,6 +61,10 @@ class SqliteTransaction(SqlTransaction):
             at += count
         self._move(experiment, events, status, rounds)
 
+    def erase(self, known: Mapping[str, DecisionRecord], erasure: Erasure) -> None:
+        self._run("PRAGMA secure_delete = ON")  # what is erased is overwritten with zeros
+        super().erase(known, erasure)
+
 
 class SqliteLedger(SqlLedger):
     """A ledger in a file."""
@@ -72,6 +81,8 @@ class SqliteLedger(SqlLedger):
         self._vfs = vfs
 
     def connect(self) -> apsw.Connection:
+        if self._vfs is None:
+            _make_private(self._path)
         connection = apsw.Connection(self._path, vfs=self._vfs, statementcachesize=200)
         try:
             connection.set_busy_timeout(BUSY_TIMEOUT_MS)
@@ -91,6 +102,29 @@ class SqliteLedger(SqlLedger):
     def read_clock(self, connection: apsw.Connection) -> int:
         return wall_time()
 
+    def scrub(self) -> bool:
+        """Empty the write-ahead log, which has pages as they were before; False where readers were in the way."""
+        for attempt in range(SCRUB_ATTEMPTS):
+            with self.connection() as connection:
+                connection.set_busy_timeout(SCRUB_TIMEOUT_MS)
+                try:
+                    ((blocked, _, _),) = self.run(connection, "PRAGMA wal_checkpoint(TRUNCATE)")
+                except apsw.BusyError:
+                    blocked = True
+                finally:
+                    connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+            if not blocked:
+                return True
+            time.sleep(0.05 * (attempt + 1))
+        return False
+
+    def readable_by_others(self) -> str | None:
+        for path in (self._path, f"{self._path}-wal", f"{self._path}-shm"):
+            with suppress(OSError):
+                if (mode := os.stat(path).st_mode & 0o777) & 0o077:
+                    return f"{path} (mode {mode:o})"
+        return None
+
     def surely_failed(self, error: Exception) -> bool:
         """Return whether the write itself failed: the frame that makes a commit is the last one written."""
         return isinstance(error, apsw.FullError) or getattr(error, "extendedresult", 0) == apsw.SQLITE_IOERR_WRITE
@@ -104,6 +138,12 @@ class SqliteLedger(SqlLedger):
                 connection.execute("ROLLBACK")
         with suppress(apsw.Error):  # nothing that was committed depends on it
             connection.close(True)
+
+
+def _make_private(path: str) -> None:
+    """Make a missing file that only its owner may read; SQLite gives its log the same mode."""
+    with suppress(OSError):  # it is there, or SQLite says what is wrong
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, PRIVATE))
 
 
 def _write_ahead(connection: apsw.Connection) -> None:

@@ -31,6 +31,7 @@ class Verdict(NamedTuple):
 
 
 _DONE, _OPEN, _HELD, _DEFAULTED = range(4)
+_ERASED = 0
 
 
 def verify(
@@ -90,11 +91,11 @@ class _Replay:
         self._at = 0
         self._dates = _Dates(bound)
         self._status = {0: Status.ACTIVE}
-        # of each round, in few bytes: what may still come of it, when it was decided, its decision's id and arm and all
-        # that goes with its outcome as fingerprints, and the loss that is held
+        # of each round, in few bytes: what may still come of it, when it was decided, the arm, fingerprints of the id
+        # and of all that goes with its outcome, and the loss that is held
         self._open = bytearray([_DONE])
         self._decided, self._named, self._made = (array("q", [0]) for _ in range(3))
-        self._held = array("d", [0.0])
+        self._arms, self._held = array("i", [0]), array("d", [0.0])
 
     def take(self, event: Event) -> None:
         """Apply an event and compare."""
@@ -118,7 +119,8 @@ class _Replay:
                 self.faults.append(f"event {number} has arm {event.arm}, where {state.drawn()} is drawn")
             self._open.append(_OPEN)
             self._decided.append(event.at)
-            self._named.append(hash((event.id, event.arm)))
+            self._named.append(_ERASED if event.id is None else hash(event.id))
+            self._arms.append(event.arm)
             self._made.append(_fingerprint(event))
             self._held.append(0.0)
             self._dates.add(event.round, event.at)
@@ -158,7 +160,9 @@ class _Replay:
             return
         decided = self._decided[round]
         waited = max(0, event.at - decided)
-        fits = hash((event.id, event.arm)) == self._named[round] and waited == event.waited
+        # ids may have been erased, also after the decision was read
+        fits = event.id is None or self._named[round] in (_ERASED, hash(event.id))
+        fits = fits and (self._arms[round], waited) == (event.arm, event.waited)
         if not fits or (event.mark is not None and _fingerprint(event) != self._made[round]):
             self.faults.append(f"event {number} does not fit the decision of round {round}")
         if settles and event.loss != self._held[round]:

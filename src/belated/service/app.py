@@ -18,6 +18,7 @@ from belated.service.limits import Limits
 from belated.service.openapi import document
 from belated.service.routes import OPERATIONS
 from belated.service.service import Service
+from belated.service.stopping import Stopping
 
 
 def application(
@@ -25,7 +26,7 @@ def application(
     limits: Limits | None = None,
     all_counters: list[WorkerCounters] | None = None,
     worker: int = 0,
-    stopping: asyncio.Event | None = None,
+    stopping: Stopping | None = None,
 ) -> Router:
     """Return the application of one worker, which opens its ledger when it starts.
 

@@ -28,17 +28,18 @@ LOOK_SECONDS = 0.5
 
 
 async def decide(request: Request) -> Response:
-    body = request.body
+    body, key = request.body, request.key.number
     if isinstance(body, list):
-        answers = await request.service.run(Decide(request.name, [each.id for each in body]), len(body), _encoded)
-        return Response(answers)
-    return Response(await request.service.run(Decide(request.name, (body.id,)), 1, _first_encoded))
+        command = Decide(request.name, [each.id for each in body], key=key)
+        return Response(await request.service.run(command, len(body), _encoded))
+    return Response(await request.service.run(Decide(request.name, (body.id,), key=key), 1, _first_encoded))
 
 
 async def observe(request: Request) -> Response:
     body = request.body
     outcomes = body if isinstance(body, list) else [body]
-    command = Observe(request.name, [(each.decision, _loss(body, k, each)) for k, each in enumerate(outcomes)])
+    losses = [(each.decision, _loss(body, k, each)) for k, each in enumerate(outcomes)]
+    command = Observe(request.name, losses, key=request.key.number)
     receipts = await request.service.run(command, len(outcomes), unwrap)
     for receipt in receipts:
         if receipt.receipt in ("repeated", "conflict", "unknown"):
@@ -71,6 +72,7 @@ def _first_encoded(answer: Any) -> bytes:
 
 async def create(request: Request) -> Response:
     body: NewExperiment = request.body
+    request.key.check_scope(body.name)
     service = request.service
     settings = await service.read(_settings, body)
     try:
@@ -121,7 +123,7 @@ def _field_of(error: Exception) -> str:
 async def list_experiments(request: Request) -> Response:
     records = await request.service.read(request.service.ledger.experiments)
     wanted = request.query["status"]
-    shown = [views.summary(record) for record in records]
+    shown = [views.summary(record) for record in records if request.key.opens(record.settings.name)]
     return Response(encode(Experiments([each for each in shown if wanted in ("all", each.status)])))
 
 
@@ -143,7 +145,8 @@ async def archive(request: Request) -> Response:
 
 
 async def _change(request: Request, status: Status) -> Response:
-    return Response(encode(await request.service.run(Change(request.name, status), 1, views.experiment)))
+    command = Change(request.name, status, key=request.key.number)
+    return Response(encode(await request.service.run(command, 1, views.experiment)))
 
 
 async def ledger(request: Request) -> Response:
@@ -231,8 +234,10 @@ async def show_metrics(request: Request) -> Response:
     service = request.service
     records = await service.read(service.ledger.experiments)
     names = [record.settings.name for record in records if record.status != Status.ARCHIVED]
+    names = [name for name in names if request.key.opens(name)]
     shown = await asyncio.gather(*(service.run(Read(name), 0, metrics.experiment) for name in names))
-    return Response(metrics.text(shown, service.all_counters), kind=metrics.KIND)
+    counters = [] if request.key.is_scoped else service.all_counters  # workers serve all experiments
+    return Response(metrics.text(shown, counters), kind=metrics.KIND)
 
 
 async def openapi(request: Request) -> Response:

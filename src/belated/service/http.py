@@ -15,6 +15,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from belated.api.types import shown
 from belated.ledger.base import LedgerUnavailable, Uncertain
+from belated.service.auth import NOBODY, Caller
 from belated.service.errors import ApiError, invalid
 
 if TYPE_CHECKING:
@@ -38,9 +39,12 @@ class Response(msgspec.Struct):
 class Request:
     """A request, as a handler sees it."""
 
-    __slots__ = ("body", "name", "query", "receive", "service")
+    __slots__ = ("body", "key", "name", "query", "receive", "service")
 
-    def __init__(self, service: "Service", name: str, query: dict[str, str], body: Any, receive: Receive) -> None:
+    def __init__(
+        self, service: "Service", name: str, query: dict[str, str], body: Any, receive: Receive, key: Caller = NOBODY
+    ) -> None:
+        self.key = key
         self.service = service
         self.name = name
         self.query = query
@@ -105,14 +109,15 @@ class PathApp:
                     authorization = value
                 elif name == b"content-length":
                     length = value
+            key = NOBODY
             if operation.role is not None:
-                await service.auth.check(authorization, operation.role)
+                key = await service.auth.check(authorization, operation.role, scope["path_params"].get("name"))
             body = None
             if operation.body is not None:
                 raw = await _body(receive, length, service.limits.body)
                 body = _decoded(self._decoders[operation.method], operation, raw)
             query = _query(operation, scope["query_string"]) if operation.query else {}
-            request = Request(service, scope["path_params"].get("name", ""), query, body, receive)
+            request = Request(service, scope["path_params"].get("name", ""), query, body, receive, key)
             response = await operation.handler(request)
         except ApiError as refusal:
             response = refused(refusal)

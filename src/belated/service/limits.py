@@ -24,3 +24,7 @@ class Limits:
     experiments: int = 1_000
     streams: int = 100
     """Live views at once."""
+    rate: float | None = None
+    """Requests a second of a key that has no rate of its own, of all workers together; beyond, 429 with Retry-After."""
+    forget_after: float | None = None
+    """Seconds after which the ids of decisions are erased; None: never."""

@@ -79,7 +79,9 @@ def _described(operation: Operation, schema_of: dict[str, Any]) -> dict[str, Any
 def _refusals(operation: Operation) -> dict[int, list[str]]:
     codes = [*operation.refusals, "wrong_method"]
     if operation.role is not None:
-        codes += ["no_key", "wrong_key", "wrong_role", "ledger_unavailable", "stopping"]
+        codes += ["no_key", "wrong_key", "expired_key", "wrong_role", "too_fast", "ledger_unavailable", "stopping"]
+        if "{name}" in operation.path or operation.body is not None:
+            codes.append("wrong_scope")
     if operation.body is not None:
         codes += ["bad_json", "too_large", "invalid", "busy", "uncertain"]
     elif operation.method == "POST":

@@ -14,10 +14,12 @@ from typing import Any
 import uvicorn
 
 from belated.ledger import Ledger, open_ledger
+from belated.ledger.base import NewerLedger
 from belated.ledger.clock import BOUND_SECONDS, SETTLE_SECONDS, Clock
 from belated.service.app import application
 from belated.service.counters import WorkerCounters, new_counters
 from belated.service.limits import Limits
+from belated.service.stopping import OUTDATED, Stopping
 
 logger = logging.getLogger("belated.service")
 
@@ -92,11 +94,15 @@ def work(settings: ServerSettings, listening: socket.socket, counters: Any, work
     """Serve as one worker, until told to stop."""
     start_log()
     all_counters = [WorkerCounters(counters, k) for k in range(settings.workers)]
-    stopping = asyncio.Event()
+    stopping = Stopping()
 
     def open_it() -> Ledger:
         clock = Clock(settings.clock_bound, settings.clock_settle)
-        return open_ledger(settings.store, clock, settings.wait, stopping.is_set)
+        try:
+            return open_ledger(settings.store, clock, settings.wait, stopping.is_set)
+        except NewerLedger:
+            stopping.status = OUTDATED
+            raise
 
     app = application(open_it, settings.limits, all_counters, worker, stopping)
     server = _Server(
@@ -115,19 +121,23 @@ def work(settings: ServerSettings, listening: socket.socket, counters: Any, work
         ),
     )
     server.run(sockets=[listening])
-    return 0 if server.started else 3
+    return stopping.status or (0 if server.started else 3)
 
 
 class _Server(uvicorn.Server):
     """A server that does not wait for live views, nor for readers that take nothing, when it is told to stop."""
 
-    def __init__(self, stopping: asyncio.Event, config: uvicorn.Config) -> None:
+    def __init__(self, stopping: Stopping, config: uvicorn.Config) -> None:
         super().__init__(config)
         self._stopping = stopping
 
     def handle_exit(self, sig: int, frame: Any) -> None:
         self._stopping.set()  # a worker that still waits for its database waits no more
         super().handle_exit(sig, frame)
+
+    async def on_tick(self, counter: int) -> bool:
+        """Return whether to stop: told to by a signal, or by the service itself."""
+        return await super().on_tick(counter) or self._stopping.is_set()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._stopping.set()
@@ -170,10 +180,14 @@ def _supervise(settings: ServerSettings, listening: list[socket.socket]) -> int:
     processes = [start(worker) for worker in range(settings.workers)]
     begun = [time.monotonic()] * settings.workers
     failures = [0] * settings.workers
+    status = 0
     while not stop:
         time.sleep(0.1)
         for worker, process in enumerate(processes):
             since = time.monotonic() - begun[worker]
+            if process.exitcode == OUTDATED:
+                stop, status = True, OUTDATED
+                break
             if process.is_alive() or since < min(failures[worker], MOST_PAUSE_SECONDS):
                 continue
             failures[worker] = failures[worker] + 1 if since < SOON_SECONDS else 0
@@ -188,4 +202,4 @@ def _supervise(settings: ServerSettings, listening: list[socket.socket]) -> int:
             process.kill()
     for each in listening:
         each.close()
-    return 0
+    return status

@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 from belated.api.types import Deadline
 from belated.ledger.base import Ledger, LedgerUnavailable
 from belated.ledger.commands import ApplyDeadlines, Command, KeepSnapshot
+from belated.ledger.forget import Older, forget
+from belated.ledger.migrations import MIGRATIONS
 from belated.ledger.processor import CommandProcessor
 from belated.service.auth import SECONDS, Authenticator
 from belated.service.committer import Committer
@@ -16,6 +18,7 @@ from belated.service.counters import WorkerCounters
 from belated.service.errors import ApiError
 from belated.service.limits import Limits
 from belated.service.readiness import LOOK_SECONDS, Readiness
+from belated.service.stopping import OUTDATED, Stopping
 
 logger = logging.getLogger("belated.service")
 T = TypeVar("T")
@@ -24,6 +27,9 @@ READERS = 4
 """Threads for what only reads: lists, ledgers, keys."""
 LOOK_FOR_DEADLINES = 0.25
 LIST_DEADLINES = 2.0
+NOTE_USES = 5.0
+LOOK_FOR_UPGRADE = 2.0
+FORGET_SECONDS = 3600.0
 
 
 class Service:
@@ -35,7 +41,7 @@ class Service:
         limits: Limits,
         counters: WorkerCounters,
         all_counters: list[WorkerCounters],
-        stopping: asyncio.Event | None = None,
+        stopping: Stopping | None = None,
     ) -> None:
         self.ledger = ledger
         self.limits = limits
@@ -44,17 +50,20 @@ class Service:
         self.processor = CommandProcessor(ledger)
         self.committer = Committer(self.processor, limits, counters)
         self.readiness = Readiness(self.processor, self.committer, counters, limits.wait)
-        self.auth = Authenticator(lambda: self.read(ledger.all_keys))
+        self.auth = Authenticator(lambda: self.read(ledger.all_keys), limits.rate, len(all_counters))
         self.streams = 0
         self.document = self.page = b""
         """The description of the service, for programs and for people."""
-        self.stopping = stopping or asyncio.Event()
+        self.stopping = stopping or Stopping()
         """Set as soon as the worker is told to stop: live views end."""
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="reader")
         self._tasks: list[asyncio.Task[None]] = []
         self._deadlines: list[str] = []
 
     async def start(self) -> None:
+        is_first = self.counters is self.all_counters[0]
+        if is_first and (exposed := self.ledger.readable_by_others()):
+            logger.warning("other users of this machine may read the ledger: %s; chmod 600 keeps them out", exposed)
         await self.auth.refresh()
         await self.read(warm_up)
         await self.readiness.start()
@@ -63,7 +72,12 @@ class Service:
             asyncio.create_task(self._repeat("reading the keys", SECONDS, self.auth.refresh)),
             asyncio.create_task(self._repeat("listing deadlines", LIST_DEADLINES, self._list_deadlines)),
             asyncio.create_task(self._repeat("applying deadlines", LOOK_FOR_DEADLINES, self._apply_deadlines)),
+            asyncio.create_task(self._repeat("noting the last use of keys", NOTE_USES, self._note_uses)),
+            asyncio.create_task(self._repeat("looking for an upgrade", LOOK_FOR_UPGRADE, self._look_for_upgrade)),
         ]
+        if is_first and (age := self.limits.forget_after) is not None:
+            every = min(FORGET_SECONDS, max(age, 1.0))
+            self._tasks.append(asyncio.create_task(self._repeat("erasing old ids", every, self._forget_old)))
 
     async def stop(self) -> None:
         """Answer what is waiting, keep snapshots, let go."""
@@ -71,7 +85,8 @@ class Service:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        saves = [self.run(KeepSnapshot(name), 0, _nothing) for name in self.processor.names()]
+        names = [] if self.stopping.status == OUTDATED else self.processor.names()  # a newer version has its own
+        saves = [self.run(KeepSnapshot(name), 0, _nothing) for name in names]
         await asyncio.gather(*saves, return_exceptions=True)
         await self.committer.close()
         await self.readiness.stop()
@@ -109,6 +124,33 @@ class Service:
                 logger.warning("%s works again", what)
             failing = reason
             await asyncio.sleep(seconds)
+
+    async def _note_uses(self) -> None:
+        await self.auth.note_use(lambda ids, at: self.read(self.ledger.note_use, ids, at))
+
+    async def _look_for_upgrade(self) -> None:
+        """Stop where a newer belated has changed the tables: this one does not know what they mean."""
+        newest = await self.read(self.ledger.newest_migration)
+        if newest > MIGRATIONS[-1].number and not self.stopping.is_set():
+            logger.error(
+                "the ledger %s was upgraded by a newer belated: it has migration %d, this one knows %d; this worker"
+                " stops, start the newer version",
+                self.ledger.store,
+                newest,
+                MIGRATIONS[-1].number,
+            )
+            self.stopping.status = OUTDATED
+            self.stopping.set()
+
+    async def _forget_old(self) -> None:
+        """Erase ids of a certain age, in a thread of its own. Other servers may do the same: it is done once."""
+        await asyncio.to_thread(self._forget_all)
+
+    def _forget_all(self) -> None:
+        which = Older(self.limits.forget_after or 0.0)
+        erased = sum([forget(self.ledger, each, which, self.stopping.is_set) for each in self.ledger.experiments()])
+        if erased and not self.stopping.is_set() and not self.ledger.scrub():
+            logger.warning("ids were erased, but the log of %s could not be emptied of them yet", self.ledger.store)
 
     async def _list_deadlines(self) -> None:
         records = await self.read(self.ledger.experiments)
