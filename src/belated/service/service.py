@@ -27,7 +27,7 @@ READERS = 4
 """Threads for what only reads: lists, ledgers, keys."""
 LOOK_FOR_DEADLINES = 0.25
 LIST_DEADLINES = 2.0
-NOTE_USES = 5.0
+NOTE_USES = 2.0
 LOOK_FOR_UPGRADE = 2.0
 FORGET_SECONDS = 3600.0
 
