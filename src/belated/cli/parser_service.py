@@ -125,6 +125,11 @@ def _add_forget(actions: Any) -> Any:
     )
     which.add_argument("--older-than", type=age, metavar="AGE", help="decisions older than this, such as 90d or 12h")
     which.add_argument("--list", action="store_true", help="show what was erased so far, and erase nothing")
+    forget.add_argument(
+        "--rewrite",
+        action="store_true",
+        help="SQLite: write the whole file anew afterwards, without the last traces; deciders wait meanwhile",
+    )
     forget.add_argument("--dry-run", action="store_true", help="count the ids, and erase nothing")
     add_tables(forget)
     return forget

@@ -204,8 +204,11 @@ class Ledger(ABC):
     def erasures(self) -> list[Erasure]:
         """Return all erasures, in the order in which they began."""
 
-    def scrub(self) -> bool:
-        """Overwrite what is left of erased ids in the store's own files; whether that was possible."""
+    def scrub(self, rewrite: bool = False) -> bool:
+        """Remove what is left of erased ids from the store's files, where the ledger can; whether nobody was in the way.
+
+        rewrite writes the whole store anew for it, and all wait meanwhile.
+        """
         return True
 
     def readable_by_others(self) -> str | None:

@@ -100,7 +100,7 @@ class Command(_Asked, frozen=True):
         raise TypeError(f"{type(self).__name__} has no answer")
 
     def _signed(self, event: Event) -> Event:
-        """Return an event that says who asked for it; `_replace` would take four times as long."""
+        """Return an event that says who asked for it, in half the time that `_replace` takes."""
         return event if self.key is None else Event._make((*event[:-1], self.key))
 
 

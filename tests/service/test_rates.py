@@ -1,0 +1,94 @@
+"""How fast a key may ask, and what it hears when it asks faster."""
+
+from contextlib import closing
+
+import pytest
+
+from belated.ledger import open_ledger
+from belated.ledger.keys import new_key
+from belated.service.rates import Bucket
+from support.clients import BOTH, client
+from support.http_helpers import EXPERIMENTS, create, done, problem, serving, talk
+from support.serving import Server
+
+
+def secret(server: Server, rate: float | None = None) -> str:
+    made, key = new_key("somebody", "admin", rate=rate)
+    with closing(open_ledger(server.store)) as ledger:
+        ledger.add_key(key)
+    return made
+
+
+class Clock:
+    """A clock that is set by hand."""
+
+    now = 50.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_bucket_lets_through_a_second_s_worth_and_then_its_rate() -> None:
+    clock = Clock()
+    bucket = Bucket(10.0, clock)
+    assert [bucket.take() for _ in range(10)] == [0.0] * 10
+    assert [bucket.take() for _ in range(3)] == pytest.approx([0.1] * 3)  # a refusal costs nothing
+    clock.now += 0.1
+    assert bucket.take() == 0.0
+    assert bucket.take() == pytest.approx(0.1)
+    taken = 0
+    for _ in range(1000):
+        clock.now += 0.01
+        taken += bucket.take() == 0.0
+    assert taken in (99, 100)
+    clock.now += 60.0
+    assert [bucket.take() == 0.0 for _ in range(11)] == [True] * 10 + [False]
+
+
+def test_a_slow_bucket_has_room_for_one() -> None:
+    clock = Clock()
+    bucket = Bucket(0.25, clock)
+    assert bucket.take() == 0.0
+    assert bucket.take() == pytest.approx(4.0)
+    clock.now += 3.9
+    assert bucket.take() == pytest.approx(0.1)
+    clock.now += 0.2
+    assert bucket.take() == 0.0
+
+
+def test_a_key_is_slowed_down_and_others_are_not(tmp_path_factory: pytest.TempPathFactory) -> None:
+    with serving("sqlite", tmp_path_factory) as server, talk(server, secret(server, 5.0)) as slow, talk(server) as fast:
+        answers = [slow.get(EXPERIMENTS) for _ in range(40)]
+        refused = [each for each in answers if each.status_code != 200]
+        assert answers[:5] == [each for each in answers[:5] if each.status_code == 200]
+        assert len(refused) >= 20
+        for each in refused:
+            assert "rate" in problem(each, 429, "too_fast")
+            assert each.headers["retry-after"] == "1"
+        for _ in range(40):
+            done(fast.get(EXPERIMENTS))
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_clients_ask_again_as_long_as_they_are_told_to(kind: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    with serving("sqlite", tmp_path_factory) as server:
+        with talk(server) as http:
+            create(http, "one")
+        with client(kind, server.url, secret(server, 4.0)) as slow:
+            assert [slow.decide("one").round for _ in range(6)] == [1, 2, 3, 4, 5, 6]
+
+
+def test_the_rate_of_the_server_is_for_keys_without_one(tmp_path_factory: pytest.TempPathFactory) -> None:
+    with serving("sqlite", tmp_path_factory, rate=5.0) as server:
+        with talk(server, secret(server)) as plain:
+            assert [plain.get(EXPERIMENTS).status_code for _ in range(40)].count(429) >= 20
+        with talk(server, secret(server, 1000.0)) as own:
+            assert {own.get(EXPERIMENTS).status_code for _ in range(40)} == {200}
+
+
+@pytest.mark.slow
+def test_the_rate_is_shared_by_the_workers(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Each of two workers allows half: one connection, which stays with one worker, gets half."""
+    with serving("sqlite", tmp_path_factory, 2, rate=20.0) as server, talk(server, secret(server)) as plain:
+        assert [plain.get(EXPERIMENTS).status_code for _ in range(10)] == [200] * 10
+        assert [plain.get(EXPERIMENTS).status_code for _ in range(30)].count(429) >= 10

@@ -1,0 +1,74 @@
+"""A newer belated upgrades the ledger while this one serves: it stops, and answers what it has accepted."""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from contextlib import closing, suppress
+from pathlib import Path
+from threading import Thread
+
+import httpx
+import pytest
+
+from belated.ledger import open_ledger
+from belated.ledger.sql import SqlLedger
+from support.serving import ADMIN_KEY, Stores
+
+HEADERS = {"Authorization": f"Bearer {ADMIN_KEY}"}
+
+
+def upgrade(store: str) -> None:
+    with closing(open_ledger(store)) as ledger:
+        assert isinstance(ledger, SqlLedger)
+        with ledger.committing() as connection:
+            ledger.run(connection, "INSERT INTO migrations (number, name, applied) VALUES (999, 'of tomorrow', 0)")
+
+
+@pytest.mark.parametrize(
+    ("kind", "workers"), [("sqlite", 1), ("postgresql", 1), pytest.param("sqlite", 2, marks=pytest.mark.slow)]
+)
+def test_workers_stop_with_a_line_and_are_not_started_again(kind: str, workers: int, tmp_path: Path) -> None:
+    store = Stores.fresh(kind, tmp_path)
+    log = tmp_path / "log"
+    command = [sys.executable, "-m", "belated.cli", "serve", "--store", store, "--port", "0"]
+    environment = {**os.environ, "BELATED_ADMIN_KEY": ADMIN_KEY}
+    answered: list[int] = []
+
+    def keep_asking(url: str) -> None:
+        """Every request that is accepted is answered: with 200, or with 503 while the worker stops."""
+        with httpx.Client(base_url=url, headers=HEADERS, timeout=30) as http, suppress(httpx.TransportError):
+            while True:
+                answered.append(http.post("/v1/experiments/one/decisions", json={}).status_code)
+
+    with log.open("wb") as said:
+        process = subprocess.Popen([*command, "--workers", str(workers)], stderr=said, env=environment)
+    try:
+        end = time.monotonic() + 60
+        while not (found := re.search(r"belated serves (http://\S+)", log.read_text())):
+            assert process.poll() is None, log.read_text()
+            assert time.monotonic() < end
+            time.sleep(0.02)
+        body = {"name": "one", "arms": 2}
+        assert httpx.post(f"{found[1]}/v1/experiments", json=body, headers=HEADERS, timeout=60).status_code == 201
+        thread = Thread(target=keep_asking, args=(found[1],))
+        thread.start()
+        while len(answered) < 5:
+            time.sleep(0.01)
+        upgrade(store)
+        assert process.wait(40) == 4
+        thread.join(30)
+    finally:
+        process.kill()
+    assert set(answered) <= {200, 503}
+    text = log.read_text()
+    assert "was upgraded by a newer belated: it has migration 999" in text
+    assert "this worker stops" in text
+    assert "Traceback" not in text
+    assert "starting another" not in text
+    if kind == "postgresql":
+        return
+    again = subprocess.run([*command], stderr=subprocess.PIPE, env=environment, text=True, timeout=60)
+    assert again.returncode == 2
+    assert "was made by a newer belated: it has migration 999" in again.stderr
