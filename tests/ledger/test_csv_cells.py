@@ -16,7 +16,7 @@ from belated.ledger.export import pieces
 from belated.ledger.processor import CommandProcessor
 from support.http_helpers import at, create, done, serving, talk
 
-ARMS = ["=1+1", "+sum", "-x", "@cmd", "\tx", "\rx", "-2.5e-3", "+7", "plain", "a=b", -4, 12]
+ARMS: list[str | int] = ["=1+1", "+sum", "-x", "@cmd", "\tx", "\rx", "-2.5e-3", "+7", "plain", "a=b", -4, 12]
 CELLS = ["'=1+1", "'+sum", "'-x", "'@cmd", "'\tx", "'\rx", "-2.5e-3", "+7", "plain", "a=b", "-4", "12"]
 IDS = ["=HYPERLINK(1)", "-1", "-1-2", "@a", "plain", "+1+1"]
 ID_CELLS = ["'=HYPERLINK(1)", "-1", "'-1-2", "'@a", "plain", "'+1+1"]
@@ -24,7 +24,7 @@ ID_CELLS = ["'=HYPERLINK(1)", "-1", "'-1-2", "'@a", "plain", "'+1+1"]
 
 def test_labels_and_ids_that_look_like_formulas_get_an_apostrophe(tmp_path: Path) -> None:
     with closing(open_ledger(f"sqlite:///{tmp_path / 'ledger.db'}")) as ledger:
-        ledger.create(ExperimentSettings("one", list(ARMS), "uniform", {}, 3, "wait"), 0, 10)
+        ledger.create(ExperimentSettings("one", ARMS, "uniform", {}, 3, "wait"), 0, 10)
         CommandProcessor(ledger).run([Decide("one", IDS), Decide("one", [f"n{k}" for k in range(300)])])
         record = ledger.find("one")
         assert record is not None

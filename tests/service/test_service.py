@@ -135,9 +135,20 @@ def test_experiments_are_listed_by_status_in_the_order_of_their_creation(
         for status, names in (("all", "cab"), ("active", "c"), ("paused", "a"), ("archived", "b")):
             listed = done(http.get(EXPERIMENTS, params={"status": status}))["experiments"]
             assert [each["name"] for each in listed] == list(names)
-        message = problem(http.post(EXPERIMENTS, json={"name": "d", "arms": 2}), 422, "too_many")
-        assert "3" in message
-        assert len(done(http.get(EXPERIMENTS))["experiments"]) == 3
+
+
+def test_archived_experiments_do_not_count(tmp_path_factory: pytest.TempPathFactory) -> None:
+    with serving("sqlite", tmp_path_factory, experiments=2) as server, talk(server) as http:
+        for k in range(6):
+            create(http, f"old-{k}")
+            done(http.post(at(f"old-{k}", "archive")))
+        create(http, "a")
+        create(http, "b")
+        done(http.post(at("b", "pause")))
+        message = problem(http.post(EXPERIMENTS, json={"name": "c", "arms": 2}), 422, "too_many")
+        assert "2 experiments (1 active, 1 paused, archived ones not counted)" in message
+        done(http.post(at("b", "archive")))
+        create(http, "c")
 
 
 def test_a_paused_experiment_decides_nothing_new_and_takes_outcomes(http: httpx.Client) -> None:

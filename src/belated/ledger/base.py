@@ -205,7 +205,7 @@ class Ledger(ABC):
         """Return all erasures, in the order in which they began."""
 
     def scrub(self, rewrite: bool = False) -> bool:
-        """Remove what is left of erased ids from the store's files, where the ledger can; whether nobody was in the way.
+        """Remove what is left of erased ids from the files of the store, where it has some; whether that was possible.
 
         rewrite writes the whole store anew for it, and all wait meanwhile.
         """
