@@ -175,6 +175,8 @@ def test_an_age_is_looked_for_after_the_last_one(kept: Kept, monkeypatch: pytest
         return original(experiment, after)
 
     monkeypatch.setattr(kept.ledger, "all_events", all_events)
+    assert forget(kept.ledger, kept.record, Older(3 * DAY)) == 0
+    assert looked == []  # one event tells
     assert forget(kept.ledger, kept.record, Older(2 * DAY)) == 0
     assert forget(kept.ledger, kept.record, Older(1 * DAY)) == USERS
     assert looked == [USERS] * 2  # the number of the last decision that lost its id

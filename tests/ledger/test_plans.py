@@ -9,23 +9,29 @@ from belated.ledger import open_ledger
 from belated.ledger.postgres import _KNOWN as POSTGRES_KNOWN
 from belated.ledger.postgres import _TAIL as POSTGRES_TAIL
 from belated.ledger.postgres import PostgresLedger
-from belated.ledger.sql import DECISIONS, DECISIONS_HELD, EVENTS, TAIL
+from belated.ledger.sql import DECISIONS, DECISIONS_HELD, ERASE_DECISIONS, ERASE_OUTCOMES, EVENTS, TAIL
 from belated.ledger.sqlite import _KNOWN as SQLITE_KNOWN
 from belated.ledger.sqlite import SqliteLedger
 from support.serving import Stores
 
+ERASE = {
+    "erase decisions": (ERASE_DECISIONS.format(marks="?, ?"), (1, "a", "b")),
+    **{f"erase {k}": (ERASE_OUTCOMES.format(kind=k, marks="?, ?"), (1, 2, 3)) for k in (2, 3, 7)},
+}
 SQLITE = {
     "known": (SQLITE_KNOWN, ('["a", "b"]', 1)),
     "tail": (TAIL, (1, 0)),
     "events": (EVENTS, (1, 0, 10)),
     "due": (DECISIONS, (9, 9, 1, 0, 9, 10)),
     "due, outcomes held": (DECISIONS_HELD, (9, 9, 1, 0, 9, 10)),
+    **ERASE,
 }
 POSTGRES = {
     "known": (POSTGRES_KNOWN, (["a", "b"], 1)),
     "tail": (POSTGRES_TAIL, (1, 0)),
     "due": (DECISIONS, (9, 9, 1, 0, 9, 10)),
     "due, outcomes held": (DECISIONS_HELD, (9, 9, 1, 0, 9, 10)),
+    **ERASE,
 }
 
 

@@ -1,15 +1,19 @@
 """How fast a key may ask, and what it hears when it asks faster."""
 
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
+from belated.cli.main import main
 from belated.ledger import open_ledger
 from belated.ledger.keys import new_key
+from belated.service import server as server_module
 from belated.service.rates import Bucket
+from belated.service.server import ServerSettings
 from support.clients import BOTH, client
 from support.http_helpers import EXPERIMENTS, create, done, problem, serving, talk
-from support.serving import Server
+from support.serving import ADMIN_KEY, Server
 
 
 def secret(server: Server, rate: float | None = None) -> str:
@@ -84,6 +88,19 @@ def test_the_rate_of_the_server_is_for_keys_without_one(tmp_path_factory: pytest
             assert [plain.get(EXPERIMENTS).status_code for _ in range(40)].count(429) >= 20
         with talk(server, secret(server, 1000.0)) as own:
             assert {own.get(EXPERIMENTS).status_code for _ in range(40)} == {200}
+
+
+def test_the_options_of_the_command_reach_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[ServerSettings] = []
+    monkeypatch.setattr(server_module, "serve", lambda settings: started.append(settings) or 0)
+    monkeypatch.setenv("BELATED_ADMIN_KEY", ADMIN_KEY)
+    command = ["serve", "--port", "0", "--store", f"sqlite:///{tmp_path / 'ledger.db'}"]
+    assert main([*command, "--rate", "2.5", "--forget-after", "90d"]) == 0
+    assert main(command) == 0
+    assert [(each.limits.rate, each.limits.forget_after) for each in started] == [(2.5, 90 * 86400), (None, None)]
+    for wrong in (["--rate", "0"], ["--rate", "nan"], ["--rate", "fast"], ["--forget-after", "90"]):
+        with pytest.raises(SystemExit):
+            main([*command, *wrong])
 
 
 @pytest.mark.slow

@@ -13,7 +13,9 @@ import httpx
 import pytest
 
 from belated.ledger import open_ledger
+from belated.ledger.postgres import PostgresLedger
 from belated.ledger.sql import SqlLedger
+from belated.ledger.sqlite import SqliteLedger
 from support.serving import ADMIN_KEY, Stores
 
 HEADERS = {"Authorization": f"Bearer {ADMIN_KEY}"}
@@ -24,6 +26,11 @@ def upgrade(store: str) -> None:
         assert isinstance(ledger, SqlLedger)
         with ledger.committing() as connection:
             ledger.run(connection, "INSERT INTO migrations (number, name, applied) VALUES (999, 'of tomorrow', 0)")
+
+
+def closed(store: str) -> SqlLedger:
+    """The ledger, without looking whether it is of a newer version."""
+    return SqliteLedger(store.removeprefix("sqlite:///")) if store.startswith("sqlite") else PostgresLedger(store)
 
 
 @pytest.mark.parametrize(
@@ -62,6 +69,11 @@ def test_workers_stop_with_a_line_and_are_not_started_again(kind: str, workers: 
     finally:
         process.kill()
     assert set(answered) <= {200, 503}
+    ledger = closed(store)
+    record = ledger.find("one")
+    ledger.close()
+    assert record is not None
+    assert record.rounds == answered.count(200)  # whatever was accepted was answered
     text = log.read_text()
     assert "was upgraded by a newer belated: it has migration 999" in text
     assert "this worker stops" in text

@@ -10,6 +10,7 @@ from belated.cli.forget import forget
 from belated.cli.output import Output
 from belated.errors import InvalidValue, check_count
 from belated.ledger import Ledger, open_ledger
+from belated.ledger.events import SECOND
 from belated.ledger.export import create_private, pieces
 from belated.ledger.keys import ensure_admin
 from belated.ledger.verify import Verdict

@@ -204,6 +204,10 @@ class Ledger(ABC):
     def erasures(self) -> list[Erasure]:
         """Return all erasures, in the order in which they began."""
 
+    @abstractmethod
+    def erased_through(self, experiment: int) -> int:
+        """Return the number of an event up to which no decision has an id, as far as erasures tell."""
+
     def scrub(self, rewrite: bool = False) -> bool:
         """Remove what is left of erased ids from the files of the store, where it has some; whether that was possible.
 

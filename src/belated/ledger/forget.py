@@ -65,7 +65,9 @@ class Older:
     def find(self, ledger: Ledger, record: ExperimentRecord) -> Iterator[tuple[str, int | None]]:
         """Begin where the last erasure by age ended: before, no decision has an id."""
         before = int((time.time() - self.seconds) * SECOND)
-        after = max((each.through or 0 for each in ledger.erasures() if each.experiment == record.number), default=0)
+        after = ledger.erased_through(record.number)
+        if not any(event.at < before for event in ledger.events(record.number, after, 1)):
+            return  # mostly: a whole chunk need not be read to see that
         for number, at, id in _named(ledger, record, after):
             if at >= before:
                 return

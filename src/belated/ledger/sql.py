@@ -451,6 +451,11 @@ class SqlLedger(Ledger):
             self.run(connection, PROBE, (self._probe_number, at, os.urandom(PROBE_BYTES)))
         self.clock.read(at)
 
+    def erased_through(self, experiment: int) -> int:
+        return int(
+            self._read("SELECT coalesce(max(through), 0) FROM erasures WHERE experiment = ?", (experiment,))[0][0]
+        )
+
     def close(self) -> None:
         with self._lock:
             self._closed = True
