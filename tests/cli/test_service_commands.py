@@ -16,7 +16,7 @@ import apsw
 import httpx
 import pytest
 
-from belated.cli import service
+from belated.cli import ledger
 from belated.cli.main import main
 from belated.cli.output import Output
 from belated.ledger.verify import Verdict
@@ -159,7 +159,7 @@ def test_a_ledger_without_experiments_is_sound(tmp_path: Path, capsys: Captured)
 
 def test_no_more_than_some_faults_are_shown(capsys: Captured) -> None:
     faults, notes = ([f"{word} {number}" for number in range(25)] for word in ("fault", "date"))
-    service._show(Verdict("one", 1, 1, 0, 0.0, "", faults, notes), Output())
+    ledger._show(Verdict("one", 1, 1, 0, 0.0, "", faults, notes), Output())
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].endswith("FAULTY")
     assert lines[1:21] == [f"  fault {number}" for number in range(20)]

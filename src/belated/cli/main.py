@@ -27,7 +27,7 @@ _MODULES = {
     "keys": "keys",
     "league": "league",
     "learners": "learners",
-    "ledger": "service",
+    "ledger": "ledger",
     "report": "league",
     "serve": "service",
     "sweep": "league",
@@ -81,7 +81,7 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 def _command(name: str) -> Callable[[argparse.Namespace, Output], int]:
     module = _MODULES[name]
-    with needs_extra("the service", "service") if module in ("keys", "service") else nullcontext():
+    with needs_extra("the service", "service") if module in ("keys", "ledger", "service") else nullcontext():
         function: Callable[[argparse.Namespace, Output], int] = getattr(
             import_module(f"belated.cli.{module}"), name.replace("-", "_")
         )

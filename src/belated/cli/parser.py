@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from belated.cli import completion, parser_league, parser_service, parser_theory
+from belated.cli import completion, parser_league, parser_ledger, parser_service, parser_theory
 from belated.cli.options import (
     add_command,
     add_families,
@@ -58,6 +58,7 @@ def parser() -> argparse.ArgumentParser:
     parser_league.add(commands)
     parser_theory.add(commands)
     parser_service.add(commands)
+    parser_ledger.add(commands)
     shells = add_command(
         commands,
         "completion",

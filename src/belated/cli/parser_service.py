@@ -1,6 +1,5 @@
-"""The arguments of `belated serve`, `keys` and `ledger`."""
+"""The arguments of `belated serve` and `keys`."""
 
-from pathlib import Path
 from typing import Any
 
 from belated.cli.options import add_command, add_store, add_tables, age, moment, rate, seconds, whole
@@ -43,7 +42,6 @@ def add(commands: Any) -> None:
         help="erase the ids of decisions older than this, such as 90d; default: never",
     )
     _add_keys(commands)
-    _add_ledger(commands)
 
 
 def _add_keys(commands: Any) -> None:
@@ -75,61 +73,3 @@ def _add_keys(commands: Any) -> None:
     revoke.add_argument("id", metavar="ID", help="the id that `belated keys list` shows")
     for action in (create, listed, revoke):
         add_store(action)
-
-
-def _add_ledger(commands: Any) -> None:
-    ledger = add_command(commands, "ledger", "verify or export the ledger of an experiment, or erase ids in it")
-    actions = ledger.add_subparsers(dest="action", metavar="action", required=True)
-    verify = add_command(
-        actions,
-        "verify",
-        "replay the events of experiments and compare with what is stored",
-        "Replay every event of experiments and compare the result with what is stored.\n"
-        "The exit status is 1 where they differ.",
-    )
-    verify.add_argument("experiments", nargs="*", metavar="EXPERIMENT", help="default: all")
-    verify.add_argument(
-        "--url", metavar="URL", help="of a running service: compare with its state, too; BELATED_KEY holds the key"
-    )
-    verify.add_argument(
-        "--clock-bound",
-        type=seconds,
-        default=60,
-        metavar="SECONDS",
-        help="of the service that wrote it: dates may go back by more than this; default: %(default)s",
-    )
-    verify.add_argument("--json", action="store_true", help="print JSON instead of text")
-    export = add_command(actions, "export", "export the events of an experiment as NDJSON, CSV or Parquet")
-    export.add_argument("experiment", metavar="EXPERIMENT", help="its name")
-    export.add_argument("--format", choices=("ndjson", "csv", "parquet"), default="ndjson", help="default: %(default)s")
-    export.add_argument("--after", type=whole, default=0, metavar="N", help="only events after event number N")
-    export.add_argument("--out", type=Path, metavar="FILE", help="default: standard output")
-    for action in (verify, export, _add_forget(actions)):
-        add_store(action)
-
-
-def _add_forget(actions: Any) -> Any:
-    forget = add_command(
-        actions,
-        "forget",
-        "erase the ids of decisions; what was decided and learned stays",
-        "Erase the ids of decisions and of their outcomes. Arms, propensities, losses and rounds stay.\n"
-        "Works while the service runs. What is erased cannot be brought back.",
-    )
-    forget.add_argument("experiment", nargs="?", metavar="EXPERIMENT", help="its name")
-    forget.add_argument("--all", action="store_true", help="in all experiments")
-    which = forget.add_mutually_exclusive_group()
-    which.add_argument("--id", nargs="+", metavar="ID", help="the decisions with these ids")
-    which.add_argument(
-        "--matching", metavar="PATTERN", help="decisions whose ids match, * for any characters, as in 'user-17-*'"
-    )
-    which.add_argument("--older-than", type=age, metavar="AGE", help="decisions older than this, such as 90d or 12h")
-    which.add_argument("--list", action="store_true", help="show what was erased so far, and erase nothing")
-    forget.add_argument(
-        "--rewrite",
-        action="store_true",
-        help="SQLite: write the whole file anew afterwards, without the last traces; deciders wait meanwhile",
-    )
-    forget.add_argument("--dry-run", action="store_true", help="count the ids, and erase nothing")
-    add_tables(forget)
-    return forget
