@@ -98,7 +98,8 @@ def _tell(store: str, begin: float, out: Output, more: str = "") -> None:
             connection, "SELECT count(*), coalesce(sum(position), 0) FROM experiments"
         )
         ((keys,),) = written.run(connection, "SELECT count(*) FROM keys")
-        counted = f"{experiments:,} experiments, {int(events):,} events, {keys:,} keys"
+        counts = {"experiment": experiments, "event": int(events), "key": keys}
+        counted = ", ".join(f"{count:,} {word}{'' if count == 1 else 's'}" for word, count in counts.items())
         out.line(f"{written.store}: {counted}, in {time.monotonic() - begin:.1f} s{more}")
 
 

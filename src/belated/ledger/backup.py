@@ -22,6 +22,9 @@ BUSY_MS = 1_000
 
 def back_up(store: str, file: Path, replace: bool, note: Note) -> None:
     """Write a ledger to a file, as it is at one moment, while others may go on writing to the ledger."""
+    path = sqlite_path(store)
+    if path is not None and file.exists() and Path(path).exists() and file.samefile(path):
+        raise InvalidValue(f"{file} is the ledger itself; give another file for its backup")
     with closing(read_ledger(store)) as source, _new_file(file, replace) as unnamed:
         _copy_to_file(source, unnamed, note)
 

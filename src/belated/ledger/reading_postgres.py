@@ -43,7 +43,7 @@ SELECT set_config('enable_seqscan', %s, true), set_config('enable_indexonlyscan'
        set_config('enable_indexscan', %s, true), set_config('enable_bitmapscan', %s, true)
 """
 _TABLE = ("on", "off", "off", "off")
-_INDEX = ("off", "on", "off", "off")
+_INDEX = ("off", "on", "on", "off")
 
 
 class PostgresReader(ReadingLedger, PostgresLedger):
