@@ -216,7 +216,7 @@ def test_an_older_ledger_is_copied_as_it_is(kind: str, tmp_path: Path, capsys: C
     target = fresh(kind, tmp_path, "target")
     assert belated("ledger", "copy", "--from", old, "--to", target) == 0
     assert run(target, "SELECT number FROM migrations") == [(1,)]
-    assert [len(row) for row in run(target, "SELECT * FROM events")][0] == 11
+    assert {len(row) for row in run(target, "SELECT * FROM events")} == {11}
     newer = fresh("postgresql", tmp_path, "newer")
     open_ledger(newer).close()
     assert belated("ledger", "copy", "--from", target, "--to", newer) == 2

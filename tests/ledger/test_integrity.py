@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import apsw
 import psycopg
@@ -118,12 +119,12 @@ def test_every_index_of_postgres_is_read_by_itself(tmp_path: Path, monkeypatch: 
     play(store, 4000)
     run(store, "ANALYZE")
     plans = []
-    inner = psycopg.Connection.execute
+    inner: Any = psycopg.Connection.execute
 
-    def explained(self: psycopg.Connection, statement: str, given: object = None, **settings: object):  # type: ignore
+    def explained(self: Any, statement: Any, *given: Any, **settings: Any) -> Any:
         if isinstance(statement, str) and "WINDOW" in statement:
-            plans.append(str(inner(self, f"EXPLAIN {statement}").fetchall()))  # type: ignore[arg-type]
-        return inner(self, statement, given, **settings)  # type: ignore[arg-type]
+            plans.append(str(inner(self, f"EXPLAIN {statement}").fetchall()))
+        return inner(self, statement, *given, **settings)
 
     monkeypatch.setattr(psycopg.Connection, "execute", explained)
     with closing(read_ledger(store)) as ledger:

@@ -80,9 +80,9 @@ def test_who_reads_cannot_write(kind: str, tmp_path: Path) -> None:
     store = Stores.fresh(kind, tmp_path)
     play(store)
     with closing(open_ledger(store, read_only=True)) as reader:
-        with pytest.raises(LedgerUnavailable, match="read-?only"):
+        with pytest.raises(LedgerUnavailable, match=r"read-?only"):
             reader.add_key(new_key("somebody", "admin")[1])
-        with pytest.raises(LedgerUnavailable, match="read-?only"):
+        with pytest.raises(LedgerUnavailable, match=r"read-?only"):
             reader.create(settings("two"), 0, MOST)
         assert [record.settings.name for record in reader.experiments()] == ["one"]
         assert [key.name for key in reader.all_keys()] == ["key of one"]

@@ -23,7 +23,9 @@ from belated.ledger.reading_sqlite import SqliteReader
 from belated.ledger.shape import Shape, Table, expected
 
 LEFT_OUT = "probes"
-NOTE_SECONDS = 2.0
+CACHE_KIB = 1 << 17
+"""Ids come in any order, so that each row changes other pages of their index."""
+NOTE_SECONDS = 5.0
 """How often to say how far it is."""
 Rows = Iterable[Sequence[Any]]
 Note = Callable[[str], None]
@@ -56,6 +58,7 @@ class SqliteTarget(TargetLedger, SqliteReader):
         connection = apsw.Connection(self._path, flags=apsw.SQLITE_OPEN_READWRITE)
         connection.execute("PRAGMA journal_mode = OFF")
         connection.execute("PRAGMA synchronous = OFF")
+        connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
         return connection
 
     def fill(self, connection: apsw.Connection, table: Table, chunks: Iterable[Rows]) -> None:
