@@ -4,6 +4,7 @@ import doctest
 import importlib
 import pkgutil
 import re
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -14,6 +15,7 @@ import pytest
 import belated
 from belated import learners
 from belated.cli.main import main
+from belated.cli.parser import parser
 from belated.delays import Delays
 from belated.environments import Environment
 from belated.league import suite
@@ -111,3 +113,13 @@ def test_links_lead_somewhere() -> None:
     for page in PAGES:
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_the_commands_of_the_runbook_can_be_given() -> None:
+    text = (ROOT / "docs" / "operations.md").read_text()
+    lines = [line for block in re.findall(r"```\n(.*?)```", text, flags=re.DOTALL) for line in block.splitlines()]
+    lines += re.findall(r"`(belated [^`]+)`", text)
+    commands = [found[0] for line in lines if (found := re.search(r"\bbelated (ledger|keys|serve|warm)\b.*", line))]
+    assert len(commands) > 15
+    for command in commands:
+        parser().parse_args(shlex.split(re.sub(r"\$\(.*?\)", "04", command), comments=True)[1:])

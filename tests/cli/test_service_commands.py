@@ -169,7 +169,7 @@ def test_no_more_than_some_faults_are_shown(capsys: Captured) -> None:
 
 
 def test_notes_alone_are_no_fault(capsys: Captured) -> None:
-    service._show(Verdict("one", 1, 1, 0, 0.0, "", [], ["a date"]), Output())
+    ledger._show(Verdict("one", 1, 1, 0, 0.0, "", [], ["a date"]), Output())
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].endswith("replayed bit for bit")
     assert lines[1:] == ["  note: a date"]

@@ -92,7 +92,12 @@ def test_the_rate_of_the_server_is_for_keys_without_one(tmp_path_factory: pytest
 
 def test_the_options_of_the_command_reach_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[ServerSettings] = []
-    monkeypatch.setattr(server_module, "serve", lambda settings: started.append(settings) or 0)
+
+    def serve(settings: ServerSettings) -> int:
+        started.append(settings)
+        return 0
+
+    monkeypatch.setattr(server_module, "serve", serve)
     monkeypatch.setenv("BELATED_ADMIN_KEY", ADMIN_KEY)
     command = ["serve", "--port", "0", "--store", f"sqlite:///{tmp_path / 'ledger.db'}"]
     assert main([*command, "--rate", "2.5", "--forget-after", "90d"]) == 0

@@ -27,9 +27,7 @@ after the copy has begun is not in it.
 
 def add(commands: Any) -> None:
     """Add the commands."""
-    ledger = add_command(
-        commands, "ledger", "verify, export, back up, restore or copy the ledger of the service, or erase ids in it"
-    )
+    ledger = add_command(commands, "ledger", "verify, export, back up, restore or copy the ledger, or erase ids in it")
     actions = ledger.add_subparsers(dest="action", metavar="action", required=True)
     verify = add_command(actions, "verify", "check the ledger, and replay the events of experiments", VERIFY_HELP)
     verify.add_argument("experiments", nargs="*", metavar="EXPERIMENT", help="default: all")
