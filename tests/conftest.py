@@ -10,6 +10,7 @@ import pytest
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 LONGEST = [
+    "docker",
     "published",
     "kill",
     "stop",
@@ -17,6 +18,8 @@ LONGEST = [
     "deadlines",
     "kernels",
     "faults_postgres",
+    "backup",
+    "integrity",
     "protocol",
     "conversions",
     "theory",

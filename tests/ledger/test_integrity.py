@@ -2,8 +2,8 @@
 
 import json
 import shutil
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -65,14 +65,15 @@ def test_a_ledger_without_experiments_is_sound(tmp_path: Path, capsys: Captured)
         assert capsys.readouterr() == ("", "no experiments\n")
 
 
-def miss_rows_in_sqlite(path: Path, index: str) -> None:
+@contextmanager
+def without_index(path: Path, index: str) -> Iterator[None]:
     """Change the table while its index is not there to be changed."""
     with closing(apsw.Connection(str(path))) as connection:
         connection.execute("PRAGMA writable_schema = ON")
         (row,) = connection.execute("SELECT * FROM sqlite_schema WHERE name = ?", (index,)).fetchall()
         connection.execute("DELETE FROM sqlite_schema WHERE name = ?", (index,))
+    yield
     with closing(apsw.Connection(str(path))) as connection:
-        connection.execute("UPDATE events SET id = id || 'x', round = round + 1000000 WHERE number = 7")
         connection.execute("PRAGMA writable_schema = ON")
         connection.execute("INSERT INTO sqlite_schema VALUES (?, ?, ?, ?, ?)", row)
 
@@ -84,10 +85,20 @@ def miss_rows_in_postgres(store: str, index: str) -> None:
     run(store, f"UPDATE pg_index SET indisready = true, indisvalid = true WHERE indexrelid = {number}")
 
 
-@pytest.mark.parametrize("index", ["decisions_by_id"])
-def test_a_damaged_index_of_a_file_is_found(file: Path, index: str, capsys: Captured) -> None:
-    miss_rows_in_sqlite(file, index)
-    assert index in faulty(capsys, f"sqlite:///{file}")
+def test_a_damaged_index_of_a_file_is_found(file: Path, capsys: Captured) -> None:
+    with without_index(file, "decisions_by_id"):
+        run(f"sqlite:///{file}", "UPDATE events SET id = id || 'x' WHERE number = 7")
+    assert "decisions_by_id" in faulty(capsys, f"sqlite:///{file}")
+
+
+def test_a_copy_by_rows_mends_a_damaged_index(file: Path, tmp_path: Path, capsys: Captured) -> None:
+    with without_index(file, "outcomes_by_round"):
+        play(f"sqlite:///{file}", name="two")
+    assert "missing from index outcomes_by_round" in faulty(capsys, f"sqlite:///{file}")
+    mended = f"sqlite:///{tmp_path / 'mended.db'}"
+    assert belated("ledger", "copy", "--from", f"sqlite:///{file}", "--to", mended) == 0
+    assert belated("ledger", "verify", "--store", mended) == 0
+    assert "two: 57 events, 40 rounds" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("index", ["decisions_by_id", "outcomes_by_round"])
