@@ -5,9 +5,9 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from belated.api.most import MOST_AT_ONCE as MOST_AT_ONCE
 from belated.errors import InvalidValue
 
-MOST_AT_ONCE = 1_000
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]*$(?!\n)"
 ID_PATTERN = r"^[!-~]+$(?!\n)"
 """Python takes `$` for the end or a line break at the end; the last part leaves the end only, in JavaScript too."""
@@ -249,5 +249,8 @@ class Problem(msgspec.Struct):
 
 def shown(value: Any) -> str:
     """Return a value as an error message names it, cut if it is long."""
-    text = msgspec.json.encode(value).decode() if isinstance(value, bool | None) else repr(value)
+    try:
+        text = msgspec.json.encode(value).decode() if isinstance(value, bool | None) else repr(value)
+    except (ValueError, RecursionError):  # Python does not write out numbers of thousands of digits
+        text = f"a number of {value.bit_length():,} bits" if isinstance(value, int) else "too much to show"
     return text if len(text) <= 80 else text[:77] + "..."

@@ -3,6 +3,7 @@
 from typing import Any
 
 from belated.cli.options import add_command, add_store, add_tables, age, moment, rate, seconds, whole
+from belated.service.limits import option, options_of_limits
 
 SERVE_HELP = """\
 Serve decisions over HTTP. Every answer is on disk before it is sent. The first start prints an
@@ -41,6 +42,20 @@ def add(commands: Any) -> None:
         metavar="AGE",
         help="erase the ids of decisions older than this, such as 90d; default: never",
     )
+    serve.add_argument(
+        "--log-format", choices=("text", "json"), default="text", help="how the log is written; default: %(default)s"
+    )
+    serve.add_argument("--access-log", action="store_true", help="write a line to the log for every request")
+    limits = serve.add_argument_group("limits of one worker")
+    for limit in options_of_limits():
+        limits.add_argument(
+            option(limit.name),
+            dest=f"limit_{limit.name}",
+            type=whole if limit.type is int else float,
+            default=limit.default,
+            metavar="N",
+            help=f"{limit.metadata['summary']}; default: {limit.default:,}",
+        )
     _add_keys(commands)
 
 

@@ -12,8 +12,9 @@ from belated.ledger.keys import ensure_admin
 
 def serve(options: argparse.Namespace, out: Output) -> int:
     """Serve until stopped."""
-    from belated.service.limits import Limits
-    from belated.service.server import MOST_WORKERS, ServerSettings, listen, start_log
+    from belated.service.limits import Limits, options_of_limits
+    from belated.service.log import set_up
+    from belated.service.server import MOST_WORKERS, ServerSettings, listen
     from belated.service.server import serve as run
 
     if not 1 <= options.workers <= MOST_WORKERS:
@@ -23,13 +24,18 @@ def serve(options: argparse.Namespace, out: Output) -> int:
     for name, value in (("ready-wait", options.ready_wait), ("clock-bound", options.clock_bound)):
         if value < 1:
             raise InvalidValue(f"{name} is {value:g}; at least 1 second is needed")
-    start_log()
+    limits = Limits(
+        **{limit.name: getattr(options, f"limit_{limit.name}") for limit in options_of_limits()},
+        wait=options.ready_wait,
+        rate=options.rate,
+        forget_after=options.forget_after,
+    )
+    set_up(options.log_format)
     listen(options.host, options.port).close()  # before a key is shown that nobody could use
     with closing(open_ledger(options.store, wait=options.wait)) as ledger:
         first = ensure_admin(ledger, os.environ.get("BELATED_ADMIN_KEY"))
     if first:
         out.note(f"The first admin key of this ledger, shown this once:\n\n    {first}\n")
-    limits = Limits(wait=options.ready_wait, rate=options.rate, forget_after=options.forget_after)
     return run(
         ServerSettings(
             options.store,
@@ -40,5 +46,7 @@ def serve(options: argparse.Namespace, out: Output) -> int:
             options.wait,
             options.clock_bound,
             options.clock_settle,
+            options.log_format,
+            options.access_log,
         )
     )

@@ -1,24 +1,42 @@
 """The ASGI application: the operations of `routes` at their paths, and a service behind them while it runs."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from time import monotonic, perf_counter
+from typing import Any, NamedTuple
 
-from starlette.routing import Route, Router
+from starlette.routing import Router
 from starlette.types import Receive, Scope, Send
 
 from belated import __version__
-from belated.ledger.base import Ledger
-from belated.service.counters import WorkerCounters, new_counters
+from belated.ledger.base import Ledger, LedgerUnavailable, Uncertain
+from belated.service.counters import NO_ROUTE, WorkerCounters, new_counters
 from belated.service.docs import docs_page
 from belated.service.errors import ApiError
-from belated.service.http import PathApp, encode, refused, send_response
+from belated.service.http import Endpoint, Gone, Response, encode, refused, send_response
 from belated.service.limits import Limits
+from belated.service.log import REQUEST_ID, given_id, id_maker, log_access
 from belated.service.openapi import document
-from belated.service.routes import OPERATIONS
+from belated.service.routes import ONE, OPERATIONS
 from belated.service.service import Service
 from belated.service.stopping import Stopping
+
+logger = logging.getLogger("belated.service")
+
+WATCH_SECONDS = 0.5
+"""How often a worker notes how long commands have been waiting."""
+_BELOW = ONE.removesuffix("{name}")
+_LONGEST = 200
+_ENCODED_SLASHES = (b"%2f", b"%5c")
+
+
+class _Path(NamedTuple):
+    """What can be done at a path, by method."""
+
+    endpoints: dict[str, Endpoint]
+    allowed: str
 
 
 def application(
@@ -27,37 +45,132 @@ def application(
     all_counters: list[WorkerCounters] | None = None,
     worker: int = 0,
     stopping: Stopping | None = None,
-) -> Router:
-    """Return the application of one worker, which opens its ledger when it starts.
-
-    A router and nothing around it: each path answers its errors itself.
-    """
-    running: list[Service] = []
+    access_log: bool = False,
+) -> "Application":
+    """Return the application of one worker, which opens its ledger when it starts."""
     described = document(OPERATIONS, __version__)
+    counts = all_counters or [WorkerCounters(new_counters(1), 0)]
 
     @asynccontextmanager
-    async def lifespan(app: Any) -> AsyncIterator[None]:
-        counts = all_counters or [WorkerCounters(new_counters(1), 0)]
+    async def lifespan(app: Application) -> AsyncIterator[None]:
+        counts[worker].begin()
         service = Service(await asyncio.to_thread(open_it), limits or Limits(), counts[worker], counts, stopping)
         service.document, service.page = encode(described), docs_page(described).encode()
+        service.routes = [(operation.method, operation.path) for operation in OPERATIONS]
         await service.start()
-        running.append(service)
+        watching = asyncio.create_task(_watch(service))
+        app.service = service
         try:
             yield
         finally:
+            watching.cancel()
             await service.stop()
-            running.clear()
 
-    paths: dict[str, list[int]] = {}
-    for k, operation in enumerate(OPERATIONS):
-        paths.setdefault(operation.path, []).append(k)
-    busiest = sorted(paths, key=lambda path: not path.endswith(("/decisions", "/outcomes")))  # tried in this order
-    routes = [Route(path, PathApp([OPERATIONS[k] for k in paths[path]], lambda: running[0])) for path in busiest]
-    return Router(routes, redirect_slashes=False, default=_not_found, lifespan=lifespan)
+    return Application(lifespan, access_log)
 
 
-async def _not_found(scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer what no path matches."""
-    if scope["type"] == "http":
-        message = f"there is nothing at {scope['path']}; /docs shows what there is"
-        await send_response(refused(ApiError("not_found", message)), send)
+class Application(Router):
+    """Finds the operation of a request, and answers. Starlette's router is used for the start and the end alone."""
+
+    service: Service
+
+    def __init__(self, lifespan: Any, access_log: bool) -> None:
+        super().__init__(lifespan=lifespan)
+        self._access_log = access_log
+        self._new_id = id_maker()
+        paths: dict[str, dict[str, Endpoint]] = {}
+        for k, operation in enumerate(OPERATIONS):
+            endpoint = Endpoint(operation, NO_ROUTE + 1 + k)
+            paths.setdefault(operation.path, {})[operation.method] = endpoint
+            if operation.method == "GET":
+                paths[operation.path]["HEAD"] = endpoint
+        self._paths: dict[str, _Path] = {}
+        """Paths without a name in them."""
+        self._below: dict[str, _Path] = {}
+        """Paths of an experiment, by what follows its name."""
+        for path, endpoints in paths.items():
+            found = _Path(endpoints, ", ".join(sorted(endpoints)))
+            if path.startswith(ONE):
+                self._below[path.removeprefix(ONE)] = found
+            else:
+                self._paths[path] = found
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await super().__call__(scope, receive, send)
+            return
+        begun = perf_counter()
+        service, method, route = self.service, scope["method"], NO_ROUTE
+        authorization = length = request_id = None
+        twice = False
+        for name, value in scope["headers"]:
+            if name == b"authorization":
+                twice = authorization is not None
+                authorization = value
+            elif name == b"content-length":
+                length = value
+            elif name == b"x-request-id":
+                request_id = given_id(value)
+        if request_id is None:
+            request_id = self._new_id()
+        REQUEST_ID.set(request_id)
+        try:
+            if twice:
+                raise ApiError("bad_request", "there is more than one Authorization header; one is needed")
+            name, endpoint = self._find(scope, method)
+            route = endpoint.number
+            response = await endpoint.answer(service, name, scope, receive, authorization, length)
+        except Gone:
+            return
+        except Exception as error:
+            response = _refusal(error, scope)
+        seconds = perf_counter() - begun
+        service.counters.answered(route, response.status, seconds)
+        if self._access_log:
+            log_access(method, scope.get("raw_path", b""), response.status, seconds, scope.get("client"))
+        try:
+            await send_response(response, send, request_id.encode(), method == "HEAD")
+        except LedgerUnavailable as error:  # the answer stays without an end: the reader sees that something is missing
+            logger.error("the response to %s %s was cut short: %s", method, scope["path"], error)
+        except ConnectionError:
+            return  # whoever asked has gone
+
+    def _find(self, scope: Scope, method: str) -> tuple[str, Endpoint]:
+        """Return the experiment that a path names, if any, and what is to be done."""
+        path: str = scope["path"]
+        raw = scope.get("raw_path") or b""
+        if b"%" in raw and any(slash in raw.lower() for slash in _ENCODED_SLASHES):
+            raise ApiError("bad_request", "the path has an encoded slash, which no path of this service has")
+        name = ""
+        if path.startswith(_BELOW):
+            name, slash, rest = path[len(_BELOW) :].partition("/")
+            found = self._below.get(slash + rest) if name else None
+        else:
+            found = self._paths.get(path)
+        if found is None:
+            raise ApiError("not_found", f"there is nothing at {path[:_LONGEST]}; /docs shows what there is")
+        endpoint = found.endpoints.get(method)
+        if endpoint is None:
+            message = f"{method} is not possible here; {found.allowed} is"
+            raise ApiError("wrong_method", message, allow=found.allowed)
+        return name, endpoint
+
+
+def _refusal(error: Exception, scope: Scope) -> Response:
+    """Return the answer for a request that went wrong."""
+    if isinstance(error, ApiError):
+        return refused(error)
+    if isinstance(error, Uncertain):
+        return refused(ApiError("uncertain", str(error)))
+    if isinstance(error, LedgerUnavailable):
+        return refused(ApiError("ledger_unavailable", str(error)))
+    logger.error("%s %s failed", scope["method"], scope["path"], exc_info=error)
+    return refused(ApiError("internal", "this should not have happened; the service's log has more"))
+
+
+async def _watch(service: Service) -> None:
+    """Note since when commands have been waiting, where other workers can see it."""
+    while True:
+        age = service.committer.oldest_age
+        service.counters.set("waiting_since", monotonic() - age if age else 0.0)
+        await asyncio.sleep(WATCH_SECONDS)

@@ -5,6 +5,7 @@ import hmac
 import math
 import time
 from collections.abc import Awaitable, Callable
+from functools import lru_cache
 
 from belated.ledger.base import LedgerUnavailable
 from belated.ledger.events import SECOND, ApiKey, when
@@ -120,8 +121,9 @@ class Authenticator:
         return caller
 
     def _find(self, secret: bytes) -> Caller | None:
-        caller = self._callers.get(id_of(secret), NOBODY)
-        return caller if hmac.compare_digest(digest_of(secret), caller.digest) else None
+        id, digest = _hashes(secret)
+        caller = self._callers.get(id, NOBODY)
+        return caller if hmac.compare_digest(digest, caller.digest) else None
 
     async def note_use(self, write: Callable[[list[str], int], Awaitable[None]]) -> None:
         """Have it written which keys were used since that was last done; of a key at most once a minute."""
@@ -132,3 +134,9 @@ class Authenticator:
         await write(list(used), int(time.time() * SECOND))
         for each in used.values():
             each.used, each.noted = False, now
+
+
+@lru_cache(256)
+def _hashes(secret: bytes) -> tuple[str, bytes]:
+    """Return the id and the digest of a key. They are kept for keys in use; what they open is looked up each time."""
+    return id_of(secret), digest_of(secret)

@@ -8,6 +8,7 @@ from belated.api.types import Problem
 from belated.service.validation import Fault, find_fault
 
 CODES = {
+    "bad_request": (400, "the request is not one that HTTP or this service allows"),
     "bad_json": (400, "the body is not JSON"),
     "no_key": (401, "a key is needed"),
     "wrong_key": (401, "the key is unknown or was revoked"),
@@ -18,6 +19,7 @@ CODES = {
     "unknown_experiment": (404, "no experiment has this name"),
     "unknown_decision": (404, "no decision has this id"),
     "wrong_method": (405, "the path does not support this method"),
+    "slow_request": (408, "the request did not arrive as a whole in time"),
     "exists": (409, "an experiment with this name and other settings exists"),
     "conflict": (409, "another loss was reported for this decision before; the first one counts"),
     "paused": (409, "the experiment is paused and makes no new decisions until it is resumed"),
@@ -26,6 +28,7 @@ CODES = {
     "invalid": (422, "a value in the request is not allowed; the field says which"),
     "too_many": (422, "the service has as many experiments as its limit allows"),
     "too_fast": (429, "the key makes more requests than its rate allows; retry after the seconds in Retry-After"),
+    "headers_too_large": (431, "the first line and the headers of the request are too long"),
     "internal": (500, "the service failed; its log has the details"),
     "no_parquet": (501, "Parquet is not installed with this service"),
     "busy": (503, "too many requests are waiting; retry after the seconds in Retry-After"),

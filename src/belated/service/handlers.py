@@ -237,7 +237,7 @@ async def show_metrics(request: Request) -> Response:
     names = [name for name in names if request.key.opens(name)]
     shown = await asyncio.gather(*(service.run(Read(name), 0, metrics.experiment) for name in names))
     counters = [] if request.key.is_scoped else service.all_counters  # workers serve all experiments
-    return Response(metrics.text(shown, counters), kind=metrics.KIND)
+    return Response(metrics.text(shown, counters, service.routes), kind=metrics.KIND)
 
 
 async def openapi(request: Request) -> Response:

@@ -1,9 +1,8 @@
-"""HTTP, as little as there must be: one application for each path, which checks the key, reads the body, answers.
+"""HTTP, as little as there must be: each operation checks the key, reads the body, answers.
 
 Handlers get a `Request` and give a `Response`; whatever goes wrong is an `ApiError`, which has the one form of error.
 """
 
-import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -14,17 +13,15 @@ import msgspec
 from starlette.types import Message, Receive, Scope, Send
 
 from belated.api.types import shown
-from belated.ledger.base import LedgerUnavailable, Uncertain
 from belated.service.auth import NOBODY, Caller
 from belated.service.errors import ApiError, invalid
 
 if TYPE_CHECKING:
     from belated.service.service import Service
 
-logger = logging.getLogger("belated.service")
-
 JSON = b"application/json"
 encode = msgspec.json.Encoder().encode
+_MOST_DIGITS = 18
 
 
 class Response(msgspec.Struct):
@@ -85,74 +82,65 @@ class Operation:
     query: tuple[Query, ...] = ()
 
 
-class PathApp:
-    """The ASGI application of one path."""
-
-    def __init__(self, operations: list[Operation], service: Callable[[], "Service"]) -> None:
-        self._operations = {operation.method: operation for operation in operations}
-        self._decoders = {
-            operation.method: msgspec.json.Decoder(operation.body) for operation in operations if operation.body
-        }
-        self._service = service
-        self._allowed = ", ".join(sorted(self._operations))
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            operation = self._operations.get(scope["method"])
-            if operation is None:
-                message = f"{scope['method']} is not possible here; {self._allowed} is"
-                raise ApiError("wrong_method", message, allow=self._allowed)
-            service = self._service()
-            length = authorization = None
-            for name, value in scope["headers"]:
-                if name == b"authorization":
-                    authorization = value
-                elif name == b"content-length":
-                    length = value
-            key = NOBODY
-            if operation.role is not None:
-                key = await service.auth.check(authorization, operation.role, scope["path_params"].get("name"))
-            body = None
-            if operation.body is not None:
-                raw = await _body(receive, length, service.limits.body)
-                body = _decoded(self._decoders[operation.method], operation, raw)
-            query = _query(operation, scope["query_string"]) if operation.query else {}
-            request = Request(service, scope["path_params"].get("name", ""), query, body, receive, key)
-            response = await operation.handler(request)
-        except ApiError as refusal:
-            response = refused(refusal)
-        except Uncertain as error:
-            response = refused(ApiError("uncertain", str(error)))
-        except LedgerUnavailable as error:
-            response = refused(ApiError("ledger_unavailable", str(error)))
-        except Exception:
-            logger.exception("%s %s failed", scope["method"], scope["path"])
-            response = refused(ApiError("internal", "this should not have happened; the service's log has more"))
-        await send_response(response, send, f"{scope['method']} {scope['path']}")
+class Gone(Exception):
+    """The client went away before all of its request had come. There is nothing to do, and nobody to answer."""
 
 
-async def send_response(response: Response, send: Send, request: str = "") -> None:
-    """Send a response; `request` is what the log calls it."""
-    if isinstance(response.body, bytes):
-        await send(_start(response, len(response.body)))
-        await send({"type": "http.response.body", "body": response.body})
+class Endpoint:
+    """An operation, ready to be called."""
+
+    def __init__(self, operation: Operation, number: int) -> None:
+        self.number = number
+        """Its row among the counters."""
+        self._operation = operation
+        self._role = operation.role
+        self._handler = operation.handler
+        self._decode = msgspec.json.Decoder(operation.body).decode if operation.body else None
+
+    async def answer(
+        self,
+        service: "Service",
+        name: str,
+        scope: Scope,
+        receive: Receive,
+        authorization: bytes | None,
+        length: bytes | None,
+    ) -> Response:
+        """Check the key, read the body, and return what the handler makes of it."""
+        operation = self._operation
+        key = NOBODY
+        if self._role is not None:
+            key = await service.auth.check(authorization, self._role, name or None)
+        body = None
+        if self._decode is not None:
+            limits = service.limits
+            body = _decoded(self._decode, operation, await _body(receive, length, limits.body))
+            if type(body) is list and len(body) > limits.at_once:
+                message = f"the body is a list of {len(body):,}; this service takes at most {limits.at_once:,} at once"
+                raise ApiError("invalid", message)
+        query = _query(operation, scope["query_string"]) if operation.query else {}
+        return await self._handler(Request(service, name, query, body, receive, key))
+
+
+async def send_response(response: Response, send: Send, request_id: bytes, is_head: bool = False) -> None:
+    """Send a response; to HEAD, all but its body."""
+    body = response.body
+    headers = [(b"content-type", response.kind), (b"x-request-id", request_id)]
+    if response.headers:
+        headers += response.headers.items()
+    start: Message = {"type": "http.response.start", "status": response.status, "headers": headers}
+    if type(body) is bytes:
+        headers.append((b"content-length", b"%d" % len(body)))
+        await send(start)
+        await send({"type": "http.response.body", "body": b"" if is_head else body})
         return
-    await send(_start(response, None))
-    try:
-        async with aclosing(response.body) as parts:
+    assert not isinstance(body, bytes)
+    async with aclosing(body) as parts:
+        await send(start)
+        if not is_head:
             async for part in parts:
                 await send({"type": "http.response.body", "body": part, "more_body": True})
-    except LedgerUnavailable as error:
-        logger.error("the response to %s was cut short: %s", request, error)
-        raise  # the connection is closed without an end: the reader sees that something is missing
     await send({"type": "http.response.body", "body": b""})
-
-
-def _start(response: Response, length: int | None) -> Message:
-    headers = [(b"content-type", response.kind), *response.headers.items()]
-    if length is not None:
-        headers.append((b"content-length", b"%d" % length))
-    return {"type": "http.response.start", "status": response.status, "headers": headers}
 
 
 def refused(refusal: ApiError) -> Response:
@@ -160,30 +148,37 @@ def refused(refusal: ApiError) -> Response:
 
 
 async def _body(receive: Receive, length: bytes | None, most: int) -> bytes:
-    if length is not None and (not length.isdigit() or int(length) > most):
+    if length is not None and (not length.isdigit() or len(length) > _MOST_DIGITS or int(length) > most):
         raise _too_large(most)
-    body = b""
-    while True:
+    message = await receive()
+    body: bytes = message.get("body", b"")
+    if message["type"] == "http.request" and not message.get("more_body") and len(body) <= most:
+        return body
+    parts = [body]
+    size = len(body)
+    while message["type"] == "http.request" and message.get("more_body") and size <= most:
         message = await receive()
-        body += message.get("body", b"")
-        if len(body) > most:
-            raise _too_large(most)
-        if not message.get("more_body"):
-            return body
+        parts.append(message.get("body", b""))
+        size += len(parts[-1])
+    if message["type"] != "http.request":
+        raise Gone
+    if size > most:
+        raise _too_large(most)
+    return b"".join(parts)
 
 
 def _too_large(most: int) -> ApiError:
     return ApiError("too_large", f"the body has more than {most:,} bytes", connection="close")
 
 
-def _decoded(decoder: Any, operation: Operation, raw: bytes) -> Any:
+def _decoded(decode: Callable[[bytes], Any], operation: Operation, raw: bytes) -> Any:
     if not raw and not operation.body_required:
         raw = b"{}"
     try:
-        return decoder.decode(raw)
+        return decode(raw)
     except msgspec.ValidationError as error:
         raise invalid(raw, error, operation.body) from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise ApiError("bad_json", f"the body is not JSON: {error}") from None
 
 

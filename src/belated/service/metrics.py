@@ -1,5 +1,6 @@
 """What Prometheus reads. Of experiments: what the ledger says, the same from every worker. Of workers: all of them."""
 
+import time
 from collections.abc import Iterable, Iterator
 from itertools import accumulate
 from typing import Any, NamedTuple
@@ -10,7 +11,8 @@ from prometheus_client.registry import Collector, CollectorRegistry
 
 from belated.ledger.delay_histogram import BOUNDS
 from belated.ledger.events import Fate
-from belated.service.counters import SECONDS, SIZES, WorkerCounters
+from belated.service.counters import NO_ROUTE, SECONDS, SIZES, WorkerCounters
+from belated.service.process import process_figures
 from belated.service.views import unwrap
 
 KIND = CONTENT_TYPE_LATEST.encode()
@@ -48,17 +50,22 @@ def experiment(answer: Any) -> Figures:
     )
 
 
-def text(experiments: Iterable[Figures], all_counters: list[WorkerCounters]) -> bytes:
+Routes = list[tuple[str, str]]
+"""(method, path) of each operation, in the order of the table of routes."""
+
+
+def text(experiments: Iterable[Figures], all_counters: list[WorkerCounters], routes: Routes) -> bytes:
     """Return all of it, as Prometheus reads it."""
     registry = CollectorRegistry()
-    registry.register(_Everything(list(experiments), all_counters))
+    registry.register(_Everything(list(experiments), all_counters, routes))
     return generate_latest(registry)
 
 
 class _Everything(Collector):
-    def __init__(self, experiments: list[Figures], all_counters: list[WorkerCounters]) -> None:
+    def __init__(self, experiments: list[Figures], all_counters: list[WorkerCounters], routes: Routes) -> None:
         self._experiments = experiments
         self._all_counters = all_counters
+        self._routes = {NO_ROUTE: ("", "")} | {NO_ROUTE + 1 + k: route for k, route in enumerate(routes)}
 
     def collect(self) -> Iterator[Any]:
         by_name = ["experiment"]
@@ -85,6 +92,8 @@ class _Everything(Collector):
             delays.add_metric(name, _buckets(BOUNDS, each.delays), each.delay_sum)
         yield from (decisions, outcomes, defaults, held, outstanding, skipped, delays)
         yield from self._of_workers()
+        yield from self._of_requests()
+        yield from self._of_processes()
 
     def _of_workers(self) -> Iterator[Any]:
         by_worker = ["worker"]
@@ -99,6 +108,16 @@ class _Everything(Collector):
             "How far the ledger's clock is ahead of the time that is used; 0 while it is followed.",
             labels=by_worker,
         )
+        oldest = GaugeMetricFamily(
+            "belated_queue_oldest_seconds", "How long the oldest waiting command has waited.", labels=by_worker
+        )
+        connections = GaugeMetricFamily("belated_connections", "Open connections.", labels=by_worker)
+        gave_way = CounterMetricFamily(
+            "belated_connections_gave_way", "Waiting connections closed in favour of new ones.", labels=by_worker
+        )
+        turned_away = CounterMetricFamily(
+            "belated_connections_refused", "New connections refused at the limit.", labels=by_worker
+        )
         sizes = HistogramMetricFamily("belated_commit_size", "Decisions and outcomes in a commit.", labels=by_worker)
         seconds = HistogramMetricFamily("belated_commit_seconds", "How long commits took.", labels=by_worker)
         for k, counters in enumerate(self._all_counters):
@@ -109,12 +128,51 @@ class _Everything(Collector):
             failed.add_metric(worker, counters.get("failed_commits"))
             queue.add_metric(worker, counters.get("queue"))
             clock.add_metric(worker, counters.get("clock_offset"))
+            since = counters.get("waiting_since")
+            oldest.add_metric(worker, max(0.0, time.monotonic() - since) if since else 0.0)
+            connections.add_metric(worker, counters.get("connections"))
+            gave_way.add_metric(worker, counters.get("connections_gave_way"))
+            turned_away.add_metric(worker, counters.get("connections_refused"))
             for family, bounds, (counts, total) in (
                 (sizes, SIZES, counters.commit_sizes()),
                 (seconds, SECONDS, counters.commit_seconds()),
             ):
                 family.add_metric(worker, _buckets(bounds, counts), total)
-        yield from (refused, busy, failed, queue, clock, sizes, seconds)
+        yield from (refused, busy, failed, queue, clock, oldest, connections, gave_way, turned_away, sizes, seconds)
+
+    def _of_requests(self) -> Iterator[Any]:
+        """Show requests by route, as it stands in the table, and status. Those of no route have an empty one."""
+        by_route = ["worker", "method", "route"]
+        requests = CounterMetricFamily(
+            "belated_requests", "Requests answered, by status; 0: another one.", labels=[*by_route, "status"]
+        )
+        seconds = HistogramMetricFamily(
+            "belated_request_seconds", "From a request's arrival to the beginning of its answer.", labels=by_route
+        )
+        for k, counters in enumerate(self._all_counters):
+            for number, route in self._routes.items():
+                responses = counters.responses(number)
+                for status, count in responses.items():
+                    requests.add_metric([str(k), *route, str(status)], count)
+                if responses:
+                    counts, total = counters.response_seconds(number)
+                    seconds.add_metric([str(k), *route], _buckets(SECONDS, counts), total)
+        yield from (requests, seconds)
+
+    def _of_processes(self) -> Iterator[Any]:
+        by_worker = ["worker"]
+        memory = GaugeMetricFamily("belated_process_resident_memory_bytes", "Memory in use.", labels=by_worker)
+        cpu = CounterMetricFamily("belated_process_cpu_seconds", "Time on a processor.", labels=by_worker)
+        files = GaugeMetricFamily("belated_process_open_fds", "Open files and connections.", labels=by_worker)
+        start = GaugeMetricFamily("belated_process_start_time_seconds", "When it was started.", labels=by_worker)
+        for k, counters in enumerate(self._all_counters):
+            found = process_figures(int(counters.get("process")))
+            if found is not None:
+                memory.add_metric([str(k)], found.memory)
+                cpu.add_metric([str(k)], found.cpu)
+                files.add_metric([str(k)], found.files)
+                start.add_metric([str(k)], found.started)
+        yield from (memory, cpu, files, start)
 
 
 def _buckets(bounds: Iterable[float], counts: Iterable[float]) -> list[tuple[str, float]]:

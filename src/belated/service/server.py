@@ -1,15 +1,17 @@
 """Serving: one process, or a supervisor with several worker processes on one socket."""
 
 import asyncio
+import ctypes
 import logging
 import multiprocessing
 import os
+import resource
 import signal
 import socket
 import sys
 import time
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
 
 import uvicorn
 
@@ -18,7 +20,9 @@ from belated.ledger.base import NewerLedger
 from belated.ledger.clock import BOUND_SECONDS, SETTLE_SECONDS, Clock
 from belated.service.app import application
 from belated.service.counters import WorkerCounters, new_counters
-from belated.service.limits import Limits
+from belated.service.limits import Limits, option
+from belated.service.log import set_up
+from belated.service.protocol import Gate
 from belated.service.stopping import OUTDATED, Stopping
 
 logger = logging.getLogger("belated.service")
@@ -26,10 +30,13 @@ logger = logging.getLogger("belated.service")
 GRACE_SECONDS = 30
 STUCK_SECONDS = 2
 """When told to stop, how long to wait for a reader that takes nothing."""
-KEEP_ALIVE_SECONDS = 75
 WAIT_SECONDS = 60.0
 """How long to wait for a database that is still coming up."""
+FILES = 100
+"""Files that a worker has open besides its connections."""
 MOST_WORKERS = 64
+PR_SET_PDEATHSIG = 1
+"""From linux/prctl.h."""
 SOON_SECONDS = 15
 MOST_PAUSE_SECONDS = 10
 """A worker that ends soon after its start is started again after a second, then two, at most so many."""
@@ -49,11 +56,8 @@ class ServerSettings:
     clock_bound: float = BOUND_SECONDS
     clock_settle: float = SETTLE_SECONDS
     """See `belated.ledger.clock`."""
-
-
-def start_log() -> None:
-    """Let the log go to standard error."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    log_format: str = "text"
+    access_log: bool = False
 
 
 def listen(host: str, port: int, shared: bool = False) -> socket.socket:
@@ -81,7 +85,12 @@ def serve(settings: ServerSettings) -> int:
     listening = listen(settings.host, settings.port)  # refused where somebody else listens
     host, port = listening.getsockname()[:2]
     where = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-    print(f"belated serves {where}  (description: {where}/docs)", file=sys.stderr, flush=True)
+    said = f"belated serves {where}  (description: {where}/docs)"
+    if settings.log_format == "json":
+        set_up(settings.log_format)
+        logger.info(said)
+    else:
+        print(said, file=sys.stderr, flush=True)
     if settings.workers == 1:
         return work(settings, listening, new_counters(1), 0)
     if sys.platform != "linux":  # elsewhere shared ports do not share connections
@@ -92,7 +101,8 @@ def serve(settings: ServerSettings) -> int:
 
 def work(settings: ServerSettings, listening: socket.socket, counters: Any, worker: int) -> int:
     """Serve as one worker, until told to stop."""
-    start_log()
+    set_up(settings.log_format)
+    limits = _within_open_files(settings.limits)
     all_counters = [WorkerCounters(counters, k) for k in range(settings.workers)]
     stopping = Stopping()
 
@@ -104,18 +114,20 @@ def work(settings: ServerSettings, listening: socket.socket, counters: Any, work
             stopping.status = OUTDATED
             raise
 
-    app = application(open_it, settings.limits, all_counters, worker, stopping)
+    app = application(open_it, limits, all_counters, worker, stopping, settings.access_log)
+    gate = Gate(limits, all_counters[worker], settings.access_log)
     server = _Server(
         stopping,
+        gate,
         uvicorn.Config(
             app,
+            http=cast(Any, gate.connect),
             lifespan="on",
             access_log=False,
             log_config=None,
             log_level="warning",
             server_header=False,
             proxy_headers=False,
-            timeout_keep_alive=KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=GRACE_SECONDS,
             ws="none",
         ),
@@ -127,16 +139,25 @@ def work(settings: ServerSettings, listening: socket.socket, counters: Any, work
 class _Server(uvicorn.Server):
     """A server that does not wait for live views, nor for readers that take nothing, when it is told to stop."""
 
-    def __init__(self, stopping: Stopping, config: uvicorn.Config) -> None:
+    def __init__(self, stopping: Stopping, gate: Gate, config: uvicorn.Config) -> None:
         super().__init__(config)
         self._stopping = stopping
+        self._gate = gate
+        self._parent = os.getppid()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        self._gate.start(asyncio.get_running_loop())
+        await super().startup(sockets)
 
     def handle_exit(self, sig: int, frame: Any) -> None:
         self._stopping.set()  # a worker that still waits for its database waits no more
         super().handle_exit(sig, frame)
 
     async def on_tick(self, counter: int) -> bool:
-        """Return whether to stop: told to by a signal, or by the service itself."""
+        """Return whether to stop: told to by a signal, by the service itself, or since the supervisor has ended."""
+        if os.getppid() != self._parent and multiprocessing.parent_process() is not None:
+            logger.error("the supervisor has ended: this worker stops, too")
+            return True
         return await super().on_tick(counter) or self._stopping.is_set()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -145,20 +166,46 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
 
     def _drop_stuck(self) -> None:
-        for connection in list(self.server_state.connections):
-            transport = getattr(connection, "transport", None)
-            if transport is not None and transport.get_write_buffer_size() > 0:
-                transport.abort()
+        for connection in list(self._gate.connections):
+            connection.hurry()
+
+
+def _within_open_files(limits: Limits) -> Limits:
+    """Let this process open as many files as it may have connections; return limits that it can hold to."""
+    needed = limits.connections + FILES
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= needed:
+        return limits
+    possible = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (possible, hard))
+    if possible == needed:
+        return limits
+    connections = max(1, possible - FILES)
+    logger.warning(
+        "%s is %d, but this process may open %d files: it takes %d connections",
+        *(option("connections"), limits.connections, possible, connections),
+    )
+    return replace(limits, connections=connections)
+
+
+def _end_with_parent() -> None:
+    """Have the system send this worker SIGTERM when its supervisor ends, however that happens."""
+    parent = multiprocessing.parent_process()
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    if parent is not None and os.getppid() != parent.pid:  # it has ended already
+        sys.exit(1)
 
 
 def _worker_process(settings: ServerSettings, listening: socket.socket, counters: Any, worker: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the supervisor tells when to stop
+    _end_with_parent()
     sys.exit(work(settings, listening, counters, worker))
 
 
 def _supervise(settings: ServerSettings, listening: list[socket.socket]) -> int:
     """Keep the workers alive: one that dies is replaced, and takes the connections that wait in its socket."""
-    start_log()
+    set_up(settings.log_format)
     context = multiprocessing.get_context("spawn")
     counters = new_counters(settings.workers)
     stop = False

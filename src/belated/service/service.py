@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from typing import Any, TypeVar
 
 from belated.api.types import Deadline
@@ -52,6 +53,8 @@ class Service:
         self.readiness = Readiness(self.processor, self.committer, counters, limits.wait)
         self.auth = Authenticator(lambda: self.read(ledger.all_keys), limits.rate, len(all_counters))
         self.streams = 0
+        self.routes: list[tuple[str, str]] = []
+        """The method and path of each operation, as metrics name them."""
         self.document = self.page = b""
         """The description of the service, for programs and for people."""
         self.stopping = stopping or Stopping()
@@ -99,8 +102,9 @@ class Service:
 
     async def read(self, function: Callable[..., T], *arguments: Any) -> T:
         """Return what a function that reads the ledger gives, made in a thread."""
+        context = copy_context()  # log lines of the thread have the id of the request
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._readers, function, *arguments)
+            return await asyncio.get_running_loop().run_in_executor(self._readers, context.run, function, *arguments)
         except LedgerUnavailable:
             self.readiness.suspect()
             raise
