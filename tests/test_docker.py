@@ -101,8 +101,10 @@ def test_the_commands_of_the_dockerfile_work_without_docker(tmp_path: Path) -> N
     cache.mkdir()
     ignored = shutil.ignore_patterns("__pycache__")
     for name in sent_to_docker():
-        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
-        copy(ROOT / name, source / name, **({"ignore": ignored} if copy is shutil.copytree else {}))  # type: ignore[operator]
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, source / name, ignore=ignored)
+        else:
+            shutil.copy(ROOT / name, source / name)
     install, compiled, _, warm = given("RUN")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("BELATED_", "PYTHON"))}
     environment |= {"NUMBA_CACHE_DIR": str(cache), "BELATED_STORE": f"sqlite:///{tmp_path / 'ledger.db'}"}

@@ -17,10 +17,12 @@ Body = dict[str, Any]
 
 
 @contextmanager
-def serving(kind: str, folders: pytest.TempPathFactory, workers: int = 1, **limits: Any) -> Iterator[Server]:
+def serving(
+    kind: str, folders: pytest.TempPathFactory, workers: int = 1, more: Body | None = None, **limits: Any
+) -> Iterator[Server]:
     """A running server on a store that nothing is in yet."""
     folder = folders.mktemp("served")
-    with Server(Stores.fresh(kind, folder), folder / "log", workers, **limits) as server:
+    with Server(Stores.fresh(kind, folder), folder / "log", workers, more, **limits) as server:
         yield server
 
 

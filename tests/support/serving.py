@@ -24,9 +24,9 @@ from support.postgres import Postgres
 ADMIN_KEY = "admin-key-for-tests-0123456789"
 READY_SECONDS = 60.0
 
-# Reads one JSON object a line: {"store", "port", "workers", "log", "limits", "constants", "clock"}; forks a server;
-# answers its process id. Constants of modules can be set, and the file "clock" tells how many seconds the machine's
-# clock is off.
+# Reads one JSON object a line: {"store", "port", "workers", "log", "limits", "more", "constants", "clock"}; forks a
+# server; answers its process id. Constants of modules can be set, and the file "clock" tells how many seconds the
+# machine's clock is off.
 NURSERY = """
 import importlib, json, os, signal, sys, time
 from belated.ledger import postgres, sqlite
@@ -54,7 +54,7 @@ for line in sys.stdin:
             time.time_ns = lambda: right() + int(float(open(wanted["clock"]).read() or 0) * 1e9)
         try:
             limits = Limits(**wanted["limits"])
-            plan = server.ServerSettings(wanted["store"], "127.0.0.1", wanted["port"], wanted["workers"], limits)
+            plan = server.ServerSettings(wanted["store"], "127.0.0.1", wanted["port"], wanted["workers"], limits, **wanted["more"])
             status = server.serve(plan)
         finally:
             os._exit(status)
@@ -118,6 +118,7 @@ class Server:
         workers: int = 1,
         constants: dict[str, Any] | None = None,
         clock: Path | None = None,
+        more: dict[str, Any] | None = None,
         **limits: Any,
     ) -> None:
         self.store = store
@@ -126,6 +127,7 @@ class Server:
         self.limits = limits
         self.constants = constants or {}
         self.clock = clock
+        self.more = more or {}
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.pid = 0
@@ -150,6 +152,7 @@ class Server:
             limits=self.limits,
             constants=self.constants,
             clock=str(self.clock or ""),
+            more=self.more,
         )
         if wait:
             self.wait_until_ready()

@@ -52,21 +52,22 @@ def application(
     counts = all_counters or [WorkerCounters(new_counters(1), 0)]
 
     @asynccontextmanager
-    async def lifespan(app: Application) -> AsyncIterator[None]:
+    async def lifespan(_: Any) -> AsyncIterator[None]:
         counts[worker].begin()
         service = Service(await asyncio.to_thread(open_it), limits or Limits(), counts[worker], counts, stopping)
         service.document, service.page = encode(described), docs_page(described).encode()
         service.routes = [(operation.method, operation.path) for operation in OPERATIONS]
         await service.start()
         watching = asyncio.create_task(_watch(service))
-        app.service = service
+        served.service = service
         try:
             yield
         finally:
             watching.cancel()
             await service.stop()
 
-    return Application(lifespan, access_log)
+    served = Application(lifespan, access_log)
+    return served
 
 
 class Application(Router):

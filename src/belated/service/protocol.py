@@ -261,10 +261,12 @@ class Connection(asyncio.BufferedProtocol):
 
     def _parse(self, data: bytes) -> None:
         self._fed += len(data)
-        try:
-            self.parser.feed_data(data)
-        except httptools.HttpParserUpgrade as upgrade:  # we speak HTTP/1.1 and nothing else: answer in that
-            self.parser.feed_data(data[upgrade.args[0] :])
+        while data:
+            try:
+                self.parser.feed_data(data)
+                break
+            except httptools.HttpParserUpgrade as upgrade:  # we speak HTTP/1.1 and nothing else: answer in that
+                data = data[upgrade.args[0] :]
         if self._fed > self.gate.limits.head and (self._in_head or not self._left) and not self._is_over:
             self._give_up(*self._too_large())
 
