@@ -22,7 +22,7 @@ def serving(
 ) -> Iterator[Server]:
     """A running server on a store that nothing is in yet."""
     folder = folders.mktemp("served")
-    with Server(Stores.fresh(kind, folder), folder / "log", workers, more, **limits) as server:
+    with Server(Stores.fresh(kind, folder), folder / "log", workers, more=more, **limits) as server:
         yield server
 
 

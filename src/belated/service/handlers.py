@@ -18,8 +18,11 @@ from belated.live.bandit import Bandit
 from belated.service import metrics, views
 from belated.service.errors import ApiError
 from belated.service.http import Request, Response, encode
+from belated.service.validation import below
 from belated.service.views import unwrap
 
+METRICS_SECONDS = 2.0
+"""How long /metrics waits for the figures of experiments; those that are not there by then are left out."""
 MOST_SAID = 500
 BEAT_SECONDS = 15.0
 """A live view hears something at least this often."""
@@ -95,7 +98,8 @@ def _settings(body: NewExperiment) -> ExperimentSettings:
     """Return what an experiment will be, all defaults filled in; refused where no bandit could be made of it."""
     for field, value in body.parameters.items():
         if isinstance(value, float) and not math.isfinite(value):
-            raise ApiError("invalid", f"parameters.{field} is {value}; a number is needed", f"parameters.{field}")
+            place = below("parameters", field)
+            raise ApiError("invalid", f"{place} is {value}; a number is needed", place)
     arms: list[str | int] = list(range(body.arms)) if isinstance(body.arms, int) else body.arms
     seed = secrets.randbelow(MOST_SEED + 1) if body.seed is None else body.seed
     settings = ExperimentSettings(body.name, arms, body.learner, body.parameters, seed, body.missing)
@@ -117,7 +121,7 @@ def _field_of(error: Exception) -> str:
     field = getattr(error, "field", None)
     if field in ("arms", "learner", "seed"):
         return str(field)
-    return f"parameters.{field}" if field else "parameters"
+    return below("parameters", str(field)) if field else "parameters"
 
 
 async def list_experiments(request: Request) -> Response:
@@ -234,8 +238,11 @@ async def show_metrics(request: Request) -> Response:
     service = request.service
     records = await service.read(service.ledger.experiments)
     names = [record.settings.name for record in records if record.status != Status.ARCHIVED]
-    names = [name for name in names if request.key.opens(name)]
-    shown = await asyncio.gather(*(service.run(Read(name), 0, metrics.experiment) for name in names))
+    asked = [service.run(Read(name), 0, metrics.experiment) for name in names if request.key.opens(name)]
+    done, late = await asyncio.wait(asked, timeout=METRICS_SECONDS) if asked else (set(), set())
+    for future in late:  # its commit hangs: what workers say of that is shown all the same
+        future.cancel()
+    shown = [future.result() for future in asked if future in done]
     counters = [] if request.key.is_scoped else service.all_counters  # workers serve all experiments
     return Response(metrics.text(shown, counters, service.routes), kind=metrics.KIND)
 

@@ -13,6 +13,9 @@ from msgspec import inspect
 from belated.api.types import shown
 
 
+_PLAIN = re.compile("[A-Za-z_][A-Za-z0-9_]*").fullmatch
+
+
 class Fault(NamedTuple):
     """The first thing that is wrong."""
 
@@ -26,7 +29,7 @@ def find_fault(body: bytes, kind: Any) -> Fault | None:
     try:
         value = msgspec.json.decode(body)
         return _fault(value, inspect.type_info(kind), "")
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except Exception:  # the body is refused in any case: what is left is to say why, as well as we can
         return None
 
 
@@ -78,7 +81,7 @@ def _fault(value: Any, kind: inspect.Type, path: str) -> Fault | None:
             return _wrong(value, kind, path)
         return _first(_fault(each, plain.item_type, f"{path}[{k}]") for k, each in enumerate(value))
     if isinstance(plain, inspect.DictType):
-        return _first(_fault(each, plain.value_type, _below(path, key)) for key, each in value.items())
+        return _first(_fault(each, plain.value_type, below(path, key)) for key, each in value.items())
     return None
 
 
@@ -98,13 +101,11 @@ def _struct_fault(value: dict[str, Any], struct: inspect.StructType, path: str) 
     fields = {field.encode_name: field for field in struct.fields}
     for key in value:
         if key not in fields and struct.forbid_unknown_fields:
-            return Fault(f"unknown field {shown(key)}; allowed is {', '.join(fields)}", _below(path, key))
+            return Fault(f"unknown field {shown(key)}; allowed is {', '.join(fields)}", below(path, key))
     for name, field in fields.items():
         if field.required and name not in value:
-            return Fault(f"{_below(path, name)} is missing; {needed(field.type)} is needed", _below(path, name))
-    return _first(
-        _fault(value[name], field.type, _below(path, name)) for name, field in fields.items() if name in value
-    )
+            return Fault(f"{below(path, name)} is missing; {needed(field.type)} is needed", below(path, name))
+    return _first(_fault(value[name], field.type, below(path, name)) for name, field in fields.items() if name in value)
 
 
 def _is_like(value: Any, kind: inspect.Type) -> bool:
@@ -142,7 +143,10 @@ def _wrong(value: Any, kind: inspect.Type, path: str) -> Fault:
     return Fault(f"{path or 'the body'} is {shown(value)}; {needed(kind)} is needed", path)
 
 
-def _below(path: str, name: str) -> str:
+def below(path: str, name: str) -> str:
+    """Return the path of a field within an object: `missing.loss`; quoted where it could be taken for a path itself."""
+    if not _PLAIN(name):
+        return f"{path}[{shown(name)}]"
     return f"{path}.{name}" if path else name
 
 
