@@ -59,7 +59,7 @@ def test_a_limit_that_is_no_number_is_refused(value: str, capsys: pytest.Capture
 
 
 def test_limits_are_of_their_kind() -> None:
-    with pytest.raises(InvalidValue, match="--limit-queue is 1.5; a whole number"):
+    with pytest.raises(InvalidValue, match=r"--limit-queue is 1\.5; a whole number"):
         Limits(queue=1.5)  # type: ignore[arg-type]
     with pytest.raises(InvalidValue, match="--limit-queue is True"):
         Limits(queue=True)

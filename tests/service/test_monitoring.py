@@ -61,7 +61,7 @@ def test_requests_are_counted_by_route_and_status(tmp_path_factory: pytest.TempP
         assert figure("belated_request_seconds_bucket", le="+Inf", **route) == 6
         assert 0 < figure("belated_request_seconds_sum", **route) < 60
         assert figure("belated_request_seconds_bucket", le="0.0005", **route) < 6
-        for name in ("three", "four", "nothing"):
+        for name in ("three", "four", "/nothing"):
             assert name not in text
 
 
@@ -176,10 +176,10 @@ def test_refusals_before_a_request_are_in_the_access_log_too(logged: Server) -> 
 
 
 def broken_by_the_ledger(server: Server, id: str) -> None:
-    """A request for which the log has something to say: the export ends early since its table is gone."""
+    """A request for which the log has something to say."""
     with talk(server) as http:
         answer = http.get("/v1/experiments", headers={"X-Request-Id": id})
-    assert answer.status_code in (500, 503)
+    assert answer.status_code == 500
 
 
 @pytest.mark.parametrize("format", ["text", "json"])
@@ -188,9 +188,7 @@ def test_every_line_of_a_request_has_its_id(tmp_path_factory: pytest.TempPathFac
         with talk(server) as http:
             create(http, "gone")
         with closing(apsw.Connection(server.store.removeprefix("sqlite:///"))) as other:
-            other.execute("DROP TABLE snapshots")
-            other.execute("PRAGMA foreign_keys = OFF")
-            other.execute("ALTER TABLE experiments RENAME TO elsewhere")
+            other.execute("UPDATE experiments SET settings = 'no JSON'")
         broken_by_the_ledger(server, "unlucky-13")
         broken_by_the_ledger(server, "unlucky-14")
         if format == "json":
@@ -198,8 +196,8 @@ def test_every_line_of_a_request_has_its_id(tmp_path_factory: pytest.TempPathFac
             assert [line["request_id"] for line in said] == ["unlucky-13", "unlucky-14"]
             assert all("Traceback" in line["exception"] for line in said)
         else:
-            said = re.findall(r"ERROR belated.service: GET /v1/experiments failed (.*)", server.log.read_text())
-            assert said == ["[request unlucky-13]", "[request unlucky-14]"]
+            found = re.findall(r"ERROR belated.service: GET /v1/experiments failed (.*)", server.log.read_text())
+            assert found == ["[request unlucky-13]", "[request unlucky-14]"]
 
 
 def test_without_the_option_there_is_no_access_log(tmp_path_factory: pytest.TempPathFactory) -> None:

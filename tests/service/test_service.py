@@ -348,10 +348,10 @@ def test_an_unknown_experiment_is_not_found_whatever_it_is_called(http: httpx.Cl
 
 def test_a_wrong_method_is_told_the_right_ones(http: httpx.Client) -> None:
     for method, path, allowed in (
-        ("PUT", EXPERIMENTS, "GET, POST"),
-        ("DELETE", at("some"), "GET"),
+        ("PUT", EXPERIMENTS, "GET, HEAD, POST"),
+        ("DELETE", at("some"), "GET, HEAD"),
         ("GET", at("some", "decisions"), "POST"),
-        ("PATCH", "/healthz", "GET"),
+        ("PATCH", "/healthz", "GET, HEAD"),
     ):
         response = http.request(method, path)
         assert response.headers["allow"] == allowed

@@ -54,7 +54,8 @@ for line in sys.stdin:
             time.time_ns = lambda: right() + int(float(open(wanted["clock"]).read() or 0) * 1e9)
         try:
             limits = Limits(**wanted["limits"])
-            plan = server.ServerSettings(wanted["store"], "127.0.0.1", wanted["port"], wanted["workers"], limits, **wanted["more"])
+            where = (wanted["store"], "127.0.0.1", wanted["port"], wanted["workers"])
+            plan = server.ServerSettings(*where, limits, **wanted["more"])
             status = server.serve(plan)
         finally:
             os._exit(status)

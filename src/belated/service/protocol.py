@@ -37,7 +37,7 @@ SLICE = 1 << 10
 TICK_SECONDS = 0.25
 STALL_SECONDS = 2.0
 """Where a sweep comes so late, this process has slept, not its clients: they get another chance."""
-LINGER_SECONDS = 1.0
+LINGER_SECONDS = 2.0
 """After an answer in the middle of a request, how long to read on, lest a reset swallows the answer."""
 _STATUS_LINES = {
     status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in http.HTTPStatus if status >= 200
@@ -345,6 +345,8 @@ class Connection(asyncio.BufferedProtocol):
         if self._expects or self._left > self.gate.limits.body:
             exchange.expects = self._expects
             exchange.is_ready = True  # nothing more comes, or is wanted, before the application has spoken
+            if self._left > self.gate.limits.body:
+                exchange.keep_alive = False
             self._next()
 
     def _head_size(self) -> int:

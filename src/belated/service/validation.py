@@ -12,7 +12,6 @@ from msgspec import inspect
 
 from belated.api.types import shown
 
-
 _PLAIN = re.compile("[A-Za-z_][A-Za-z0-9_]*").fullmatch
 
 
