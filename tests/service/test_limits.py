@@ -1,15 +1,21 @@
 """Every limit is an option of `belated serve`, checked before anything is opened, and held to."""
 
+import json
+import os
 import re
+import subprocess
+import sys
 from dataclasses import fields
 from pathlib import Path
 
+import httpx
 import pytest
 
 from belated.cli.main import main
 from belated.errors import InvalidValue
 from belated.service.limits import Limits, option
-from support.http_helpers import at, create, done, problem, serving, state, talk
+from support.http_helpers import at, create, done, problem, serving, state, talk, until
+from support.serving import ADMIN_KEY, free_port
 
 DOCS = Path(__file__).parents[2] / "docs" / "service.md"
 
@@ -76,3 +82,31 @@ def test_fewer_at_once_are_honoured_while_it_runs(tmp_path_factory: pytest.TempP
         outcomes = [{"decision": "x", "loss": 1}] * 4
         assert "at most 3" in problem(http.post(at("few", "outcomes"), json=outcomes), 422, "invalid")
         assert state(http, "few")["rounds"] == 3
+
+
+def test_the_options_reach_the_workers(tmp_path: Path) -> None:
+    port = free_port()
+    store = f"sqlite:///{tmp_path / 'ledger.db'}"
+    options = ["--limit-body", "1000", "--limit-connections=500", "--log-format", "json", "--access-log"]
+    command = [sys.executable, "-m", "belated.cli", "serve", "--store", store, "--port", str(port), *options]
+    with (tmp_path / "log").open("w") as log:
+        process = subprocess.Popen(command, stderr=log, env={**os.environ, "BELATED_ADMIN_KEY": ADMIN_KEY})
+    try:
+        with httpx.Client(
+            base_url=f"http://127.0.0.1:{port}", headers={"Authorization": f"Bearer {ADMIN_KEY}"}, timeout=30
+        ) as http:
+            until(lambda: answers(http), 60)
+            create(http, "small")
+            assert "1,000 bytes" in problem(http.post(at("small", "decisions"), content=b" " * 1001), 413, "too_large")
+    finally:
+        process.terminate()
+        assert process.wait(30) is not None
+    said = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
+    assert {413, 201} <= {line.get("status") for line in said}
+
+
+def answers(http: httpx.Client) -> bool:
+    try:
+        return http.get("/readyz").status_code == 200
+    except httpx.TransportError:
+        return False
