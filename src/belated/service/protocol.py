@@ -11,127 +11,41 @@ requests as a read brings, starts the application before the body has come, and 
 
 import asyncio
 import http
-import logging
 import socket
-from collections import OrderedDict, deque
+from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 from urllib.parse import unquote
 
 import httptools
 import uvicorn
-from starlette.types import Message, Scope
 
-from belated.service.counters import NO_ROUTE, WorkerCounters
+from belated.service.counters import NO_ROUTE
 from belated.service.errors import ApiError
+from belated.service.exchange import Exchange
+from belated.service.gate import READ, Gate
 from belated.service.http import JSON, encode
-from belated.service.limits import Limits
 from belated.service.log import log_access
 
-logger = logging.getLogger("belated.service")
-
-READ = 1 << 16
-"""Bytes of one read, and of a body that are kept before the application asks for more."""
 SLICE = 1 << 10
 """Bytes parsed at a time, so that a read of many small requests does not become many requests in memory."""
-TICK_SECONDS = 0.25
-STALL_SECONDS = 2.0
-"""Where a sweep comes so late, this process has slept, not its clients: they get another chance."""
 LINGER_SECONDS = 2.0
 """After an answer in the middle of a request, how long to read on, lest a reset swallows the answer."""
 _STATUS_LINES = {
     status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in http.HTTPStatus if status >= 200
 }
 _ASGI = {"version": "3.0", "spec_version": "2.3"}
-_CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
-class Gate:
-    """What the connections of one worker share: limits, who is connected, and who gives way."""
+def connections(gate: Gate) -> Callable[..., "Connection"]:
+    """Return what uvicorn calls for each new connection."""
 
-    def __init__(self, limits: Limits, counters: WorkerCounters, access_log: bool = False) -> None:
-        self.limits = limits
-        self.counters = counters
-        self.access_log = access_log
-        self.connections: set[Any] = set()
-        self.waiting: OrderedDict[Connection, None] = OrderedDict()
-        """Connections that wait for a request, or for the rest of one; who has waited longest is first."""
-        self.by_address: dict[Any, int] = {}
-        self.buffer = memoryview(bytearray(READ))
-        """Where every read goes; what must stay is copied."""
-        self.now = 0.0
-        """The time of the last sweep."""
-        self._date: tuple[Any, bytes] = (None, b"")
+    def connect(config: uvicorn.Config, server_state: Any, **_: Any) -> Connection:
+        gate.connections = server_state.connections
+        return Connection(gate, config.loaded_app, server_state)
 
-    def connect(
-        self,
-        config: uvicorn.Config,
-        server_state: Any,
-        app_state: dict[str, Any],
-        _loop: asyncio.AbstractEventLoop | None = None,
-    ) -> "Connection":
-        """Return what serves a new connection: uvicorn calls this."""
-        self.connections = server_state.connections
-        return Connection(self, config.loaded_app, server_state)
-
-    def start(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Begin to sweep."""
-        self.now = loop.time()
-        loop.call_later(TICK_SECONDS, self._sweep, loop)
-
-    def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
-        before, self.now = self.now, loop.time()
-        if self.now - before < STALL_SECONDS:
-            for connection in tuple(self.connections):
-                connection.check(self.now)
-        loop.call_later(TICK_SECONDS, self._sweep, loop)
-
-    def enter(self, connection: "Connection") -> bool:
-        """Count a new connection in; False where there are too many, and none that would give way."""
-        address, limits = connection.address, self.limits
-        if (self.by_address.get(address, 0) >= limits.connections_per_address and not self._make_room(address)) or (
-            len(self.connections) >= limits.connections and not self._make_room(None)
-        ):
-            self.counters.add("connections_refused")
-            return False
-        self.by_address[address] = self.by_address.get(address, 0) + 1
-        self.connections.add(connection)
-        self.waiting[connection] = None
-        self.counters.set("connections", len(self.connections))
-        return True
-
-    def leave(self, connection: "Connection") -> None:
-        """Count a connection out. Twice does no harm."""
-        if connection in self.connections:
-            self.connections.discard(connection)
-            self.waiting.pop(connection, None)
-            left = self.by_address[connection.address] - 1
-            if left:
-                self.by_address[connection.address] = left
-            else:
-                del self.by_address[connection.address]
-            self.counters.set("connections", len(self.connections))
-
-    def _make_room(self, address: Any) -> bool:
-        """Close the connection, of one address or of any, that has waited for longest; False where none waits."""
-        for connection in self.waiting:
-            if address is None or connection.address == address:
-                break
-        else:
-            stuck = [each for each in self.connections if each.is_stuck and address in (None, each.address)]
-            if not stuck:
-                return False
-            connection = min(stuck, key=lambda each: each.since)
-        self.leave(connection)
-        connection.transport.abort()
-        self.counters.add("connections_gave_way")
-        return True
-
-    def date(self, headers: list[tuple[bytes, bytes]]) -> bytes:
-        """Return the headers that every answer has, as bytes; uvicorn makes them anew every second."""
-        if self._date[0] is not headers:
-            self._date = (headers, b"".join([b"%b: %b\r\n" % header for header in headers]))
-        return self._date[1]
+    return connect
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -409,7 +323,7 @@ class Connection(asyncio.BufferedProtocol):
 
     # Answering.
 
-    def answered(self, exchange: "Exchange") -> None:
+    def answered(self, exchange: Exchange) -> None:
         """Go on after a whole answer: with the next request, or with waiting for one."""
         self.server_state.total_requests += 1
         self._handling = None
@@ -523,161 +437,6 @@ class Connection(asyncio.BufferedProtocol):
             self.transport.abort()
         elif self._handling is None or self._handling.waits_for_body:
             self._drop("stopping", "this worker is stopping; ask again")
-
-
-class Exchange:
-    """One request and its answer, as ASGI has it."""
-
-    __slots__ = (
-        "_chunked",
-        "_connection",
-        "_delivered",
-        "_failure",
-        "_gone",
-        "_start",
-        "_started",
-        "body",
-        "complete",
-        "ended",
-        "expects",
-        "is_ready",
-        "keep_alive",
-        "scope",
-        "size",
-        "task",
-        "waiter",
-    )
-
-    def __init__(self, connection: Connection, scope: Scope, keep_alive: bool) -> None:
-        self._connection = connection
-        self.scope = scope
-        self.keep_alive = keep_alive
-        self.expects = False
-        """Whether the client waits for "100 Continue"."""
-        self.is_ready = False
-        """Whether enough has come for the application to begin."""
-        self.body = bytearray()
-        self.size = 0
-        self.complete = False
-        """Whether the whole request has come."""
-        self.ended = False
-        """Whether the whole answer is written."""
-        self.task: asyncio.Task[None] | None = None
-        self.waiter: asyncio.Future[None] | None = None
-        self._delivered = False
-        self._gone = False
-        self._failure: tuple[str, str] | None = None
-        self._start: Message | None = None
-        self._started = False
-        self._chunked = False
-
-    @property
-    def waits_for_body(self) -> bool:
-        return self.waiter is not None and not self.complete
-
-    def wake(self) -> None:
-        if self.waiter is not None and not self.waiter.done():
-            self.waiter.set_result(None)
-
-    def lose(self) -> None:
-        """Note that the client has gone."""
-        self._gone = True
-        self.wake()
-
-    def fail(self, code: str, message: str) -> None:
-        """Note that the rest of the request will not come: this is the answer instead."""
-        self._failure = (code, message)
-        self.wake()
-
-    async def run(self) -> None:
-        connection = self._connection
-        try:
-            await connection.app(self.scope, self.receive, self.send)
-        except asyncio.CancelledError:  # told to stop, and the time for that is over
-            self._failure = ("stopping", "this worker is stopping; ask again")
-        except Exception:
-            logger.exception("answering %s %s failed", self.scope["method"], self.scope["path"])
-        finally:
-            connection.server_state.tasks.discard(self.task)
-        if self.ended or self._gone:
-            return
-        if self._started:
-            connection.transport.close()  # without an end: the reader sees that something is missing
-        else:
-            connection.refuse(*(self._failure or ("internal", "the service failed; its log has more")))
-
-    async def receive(self) -> Message:
-        connection = self._connection
-        if self.expects:
-            self.expects = False
-            connection.transport.write(_CONTINUE)
-        while True:
-            if not self._delivered and (self.complete or self.body) and self._failure is None:
-                body = bytes(self.body)
-                self.body.clear()
-                self._delivered = self.complete
-                return {"type": "http.request", "body": body, "more_body": not self.complete}
-            if self._gone or self.ended or self._failure is not None:
-                return {"type": "http.disconnect"}
-            self.waiter = connection.loop.create_future()
-            if not self.complete:
-                connection.resume()
-            try:
-                await self.waiter
-            finally:
-                self.waiter = None
-
-    async def send(self, message: Message) -> None:
-        connection = self._connection
-        if connection.choked is not None and not self._gone:
-            await connection.choked
-        if self._gone or connection.transport.is_closing():
-            raise ConnectionResetError("the client has gone")
-        if message["type"] == "http.response.start":
-            self._start = message
-            return
-        body, more = message.get("body", b""), message.get("more_body", False)
-        if not self._started:
-            self._started = True
-            written = self._head()
-            if self.scope["method"] == "HEAD":
-                more = False
-            else:
-                written += self._framed(body, more) if self._chunked else body
-            connection.transport.write(written)
-        elif self.scope["method"] != "HEAD":
-            connection.transport.write(self._framed(body, more) if self._chunked else body)
-        if not more:
-            self.ended = True
-            self.wake()
-            connection.answered(self)
-
-    def _head(self) -> bytes:
-        """Return the beginning of the answer, and settle how its end is told."""
-        assert self._start is not None, "an answer begins with http.response.start"
-        headers = self._start["headers"]
-        has_length = closes = False
-        for name, value in headers:
-            if name == b"content-length":
-                has_length = True
-            elif name == b"connection" and value == b"close":
-                closes = True
-                self.keep_alive = False
-        head = self._connection.head(self._start["status"], headers)
-        if not has_length and self.scope["method"] != "HEAD":
-            if self.scope["http_version"] == "1.0":
-                self.keep_alive = False  # its end is the end of the connection
-            else:
-                self._chunked = True
-                head += b"transfer-encoding: chunked\r\n"
-        if not self.keep_alive and not closes:
-            head += b"connection: close\r\n"
-        return head + b"\r\n"
-
-    @staticmethod
-    def _framed(body: bytes, more: bool) -> bytes:
-        framed = b"%x\r\n%b\r\n" % (len(body), body) if body else b""
-        return framed if more else framed + b"0\r\n\r\n"
 
 
 def _network(host: str) -> Any:

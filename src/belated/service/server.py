@@ -20,9 +20,10 @@ from belated.ledger.base import NewerLedger
 from belated.ledger.clock import BOUND_SECONDS, SETTLE_SECONDS, Clock
 from belated.service.app import application
 from belated.service.counters import WorkerCounters, new_counters
+from belated.service.gate import Gate
 from belated.service.limits import Limits, option
 from belated.service.log import set_up
-from belated.service.protocol import Gate
+from belated.service.protocol import connections
 from belated.service.stopping import OUTDATED, Stopping
 
 logger = logging.getLogger("belated.service")
@@ -121,7 +122,7 @@ def work(settings: ServerSettings, listening: socket.socket, counters: Any, work
         gate,
         uvicorn.Config(
             app,
-            http=cast(Any, gate.connect),
+            http=cast(Any, connections(gate)),
             lifespan="on",
             access_log=False,
             log_config=None,
