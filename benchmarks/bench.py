@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import bench_league
+import bench_readers
 import bench_service
 import bench_theory
 import numpy as np
@@ -208,6 +209,7 @@ SECTIONS: dict[str, Callable[[], list[Row]]] = {
     "league": bench_league.rows,
     "theory": bench_theory.rows,
     "service": bench_service.rows,
+    "readers": bench_readers.rows,
 }
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from belated.ledger import open_ledger
-from belated.ledger.base import LockedExperiment, Transaction
+from belated.ledger.base import LockedExperiment, Transaction, Wanted
 from belated.ledger.commands import Decide, Observe, Read, Refused, View
 from belated.ledger.processor import CommandProcessor
 from belated.ledger.sql import SqlLedger
@@ -33,29 +33,29 @@ def locks_of(ledger: SqlLedger) -> list[int]:
     @contextmanager
     def watched() -> Iterator[Transaction]:
         with inner() as transaction:
-            lock = transaction.lock
+            lock = transaction.lock_many
 
-            def noted(experiment: int, position: int, ids: Sequence[str]) -> LockedExperiment:
-                locked.append(experiment)
-                return lock(experiment, position, ids)
+            def noted(wanted: Sequence[Wanted], wait: bool = True) -> dict[int, LockedExperiment]:
+                locked.extend(each.experiment for each in wanted)
+                return lock(wanted, wait)
 
-            transaction.lock = noted  # type: ignore[method-assign]
+            transaction.lock_many = noted  # type: ignore[method-assign]
             yield transaction
 
     ledger.transaction = watched  # type: ignore[method-assign]
     return locked
 
 
-def test_experiments_are_locked_in_the_order_of_their_names(ledger: SqlLedger) -> None:
+def test_experiments_are_locked_in_the_order_of_their_numbers(ledger: SqlLedger) -> None:
     """However the commands came: two workers that lock the same experiments can never wait for each other."""
     for name in ("c", "a", "d", "b"):
         new(ledger, name)
     locked = locks_of(ledger)
     CommandProcessor(ledger).run([Decide(name, [None]) for name in ("d", "b", "c", "a", "b")])
-    assert locked == [2, 4, 1, 3]  # a, b, c, d by their numbers
+    assert locked == [1, 2, 3, 4]
     locked.clear()
     CommandProcessor(ledger).run([Read(name) for name in ("a", "c", "b", "d")])
-    assert locked == [2, 4, 1, 3]
+    assert locked == [1, 2, 3, 4]
 
 
 def test_workers_with_the_same_experiments_in_opposite_orders_do_not_stop_each_other(ledger: SqlLedger) -> None:

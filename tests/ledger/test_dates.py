@@ -122,8 +122,8 @@ def test_a_decision_dated_ahead_that_none_follows_waits_for_its_date_or_the_next
     bench.at(3600).decide("ahead")
     for seconds in (0, 10, 20, 1000):
         assert bench.at(seconds).look() == []
-        assert not bench.processor.may_be_due("one", START + int((seconds + 9.9) * SECOND))
-        assert bench.processor.may_be_due("one", START + (seconds + 10) * SECOND)
+        assert not bench.processor.may_be_due("one", 1, START + int((seconds + 9.9) * SECOND))
+        assert bench.processor.may_be_due("one", 1, START + (seconds + 10) * SECOND)
     bench.at(1001).decide("next")
     assert bench.at(1011).look() == ["ahead", "next"]
     bench.at(9000).decide("ahead again")
@@ -138,8 +138,8 @@ def test_a_clock_that_goes_back_wakes_who_waits_for_a_deadline(ledger: SqlLedger
     bench = Bench(ledger)
     bench.at(3600).decide("ahead")
     assert bench.look() == []
-    assert not bench.processor.may_be_due("one", START + 3605 * SECOND)
-    assert bench.processor.may_be_due("one", START + 5 * SECOND)
+    assert not bench.processor.may_be_due("one", 1, START + 3605 * SECOND)
+    assert bench.processor.may_be_due("one", 1, START + 5 * SECOND)
     bench.at(0).decide("a")
     assert bench.at(10).look() == ["ahead", "a"]
 

@@ -54,7 +54,7 @@ def test_the_log_has_it_once_in_each_process(ledger: SqlLedger, caplog: pytest.L
         wins_only(processor, "shop", 350, 1000)
         assert len(read(processor, "shop").state.bandit.warnings) == 1
         assert lines(caplog) == [line]
-        processor._forget(["shop"])  # as after a commit that failed
+        assert processor.evict(0.0) == ["shop"]
         read(processor, "shop")
         assert lines(caplog) == [line]
         CommandProcessor(ledger).run([Decide("shop", ["new"])])
@@ -116,7 +116,7 @@ def test_what_was_not_committed_is_not_logged(
     with caplog.at_level(logging.INFO):
         wins_only(processor, "shop", 0, 340)
         with monkeypatch.context() as patch:
-            patch.setattr(processor, "_keep_snapshot", _fail)
+            patch.setattr(ledger, "run", _fail)
             with pytest.raises(LedgerUnavailable):
                 wins_only(processor, "shop", 340, 350)
         assert lines(caplog) == []

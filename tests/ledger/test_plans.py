@@ -7,7 +7,10 @@ import pytest
 
 from belated.ledger import open_ledger
 from belated.ledger.postgres import _KNOWN as POSTGRES_KNOWN
-from belated.ledger.postgres import _TAIL as POSTGRES_TAIL
+from belated.ledger.postgres import _LOCK as POSTGRES_LOCK
+from belated.ledger.postgres import _LOCK_FREE as POSTGRES_LOCK_FREE
+from belated.ledger.postgres import _MOVE as POSTGRES_MOVE
+from belated.ledger.postgres import _TAILS as POSTGRES_TAILS
 from belated.ledger.postgres import PostgresLedger
 from belated.ledger.sql import DECISIONS, DECISIONS_HELD, ERASE_DECISIONS, ERASE_OUTCOMES, EVENTS, TAIL
 from belated.ledger.sqlite import _KNOWN as SQLITE_KNOWN
@@ -27,8 +30,11 @@ SQLITE = {
     **ERASE,
 }
 POSTGRES = {
-    "known": (POSTGRES_KNOWN, (["a", "b"], 1)),
-    "tail": (POSTGRES_TAIL, (1, 0)),
+    "lock": (POSTGRES_LOCK, ([1, 2],)),
+    "lock what is free": (POSTGRES_LOCK_FREE, ([1, 2],)),
+    "known": (POSTGRES_KNOWN, ([1, 2], ["a", "b"])),
+    "tails": (POSTGRES_TAILS, ([1, 2], [0, 0])),
+    "move": (POSTGRES_MOVE, ([1, 2], [0, 0], [1, 1], [1, 1], [1, 1])),
     "due": (DECISIONS, (9, 9, 1, 0, 9, 10)),
     "due, outcomes held": (DECISIONS_HELD, (9, 9, 1, 0, 9, 10)),
     **ERASE,

@@ -33,7 +33,10 @@ class Processor:
         self.go = threading.Event()
         self._refuses = refuses or (lambda commands: None)
 
-    def run(self, commands: Sequence[Any]) -> list[Any]:
+    def is_loaded(self, name: str) -> bool:
+        return True
+
+    def run(self, commands: Sequence[Any], wait: bool = True) -> list[Any]:
         batch = [(command.name, command.number) for command in commands]
         self.batches.append(batch)
         assert self.go.wait(10.0)

@@ -236,7 +236,7 @@ def test_whatever_isolation_the_database_is_set_to_a_turn_sees_all_before_it(lev
 def test_a_file_that_another_process_holds_is_waited_for_once_and_works_when_it_is_let_go(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite, "BUSY_TIMEOUT_MS", 300)
+    monkeypatch.setattr(sqlite, "BUSY_SECONDS", 0.3)
     with closing(sql_ledger(Stores.fresh("sqlite", tmp_path))) as ledger:
         record = experiment(ledger)
         fill_pool(ledger, 5)

@@ -11,7 +11,7 @@ from belated import Bandit, Receipt
 from belated.api.types import Deadline, DecisionResponse, OutcomeReceipt
 from belated.core.rounds import COUNTERS
 from belated.ledger import processor
-from belated.ledger.base import LedgerUnavailable, LockedExperiment, Transaction, Uncertain
+from belated.ledger.base import LedgerUnavailable, LockedExperiment, Transaction, Uncertain, Wanted
 from belated.ledger.commands import Answer, Change, Command, Decide, Observe, Read, Refused, View
 from belated.ledger.events import SECOND, Event, ExperimentSettings, Fate, Kind, Status
 from belated.ledger.processor import CommandProcessor
@@ -65,12 +65,12 @@ class Controls:
         ledger.transaction = controlled  # type: ignore[method-assign]
 
     def _set_clock(self, transaction: Transaction) -> None:
-        inner = transaction.lock
+        inner = transaction.lock_many
 
-        def locked(experiment: int, position: int, ids: Sequence[str]) -> LockedExperiment:
-            return inner(experiment, position, ids)._replace(now=self.now)
+        def locked(wanted: Sequence[Wanted], wait: bool = True) -> dict[int, LockedExperiment]:
+            return {number: each._replace(now=self.now) for number, each in inner(wanted, wait).items()}
 
-        transaction.lock = locked  # type: ignore[method-assign]
+        transaction.lock_many = locked  # type: ignore[method-assign]
 
 
 def draw(seed: int, number: int) -> float:

@@ -31,6 +31,7 @@ _MODULES = {
     "report": "league",
     "serve": "service",
     "sweep": "league",
+    "warm": "service",
 }
 """The module of each command. It is imported when the command is run, since most of them need numpy."""
 

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from belated.cli.options import add_command, add_store, add_tables, age, moment, rate, seconds, whole
+from belated.cli import completion
+from belated.cli.options import add_command, add_store, add_tables, age, complete, moment, rate, seconds, whole
 from belated.service.limits import option, options_of_limits
 
 SERVE_HELP = """\
@@ -13,6 +14,11 @@ The API is described at /docs.
 store   sqlite:///belated.db               a file in the current folder, created if it is missing
         sqlite:////var/lib/belated.db      a file by its full path
         postgresql://USER@HOST/DATABASE    for workers on several machines
+"""
+WARM_HELP = """\
+Compile what deciding with these learners needs, into the cache of compiled code (NUMBA_CACHE_DIR sets
+its folder). A service does so itself when it starts or meets a new learner; after an upgrade, or in
+an image, `belated warm` does it beforehand.
 """
 
 
@@ -57,6 +63,16 @@ def add(commands: Any) -> None:
             help=f"{limit.metadata['summary']}; default: {limit.default:,}",
         )
     _add_keys(commands)
+    _add_warm(commands)
+
+
+def _add_warm(commands: Any) -> None:
+    warm = add_command(commands, "warm", "compile learners before the service needs them", WARM_HELP)
+    complete(
+        warm.add_argument("learners", nargs="*", metavar="LEARNER", help="default: the default learner"),
+        completion.learners,
+    )
+    warm.add_argument("--store", metavar="STORE", help="compile all learners in use there, too")
 
 
 def _add_keys(commands: Any) -> None:

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import time
 from contextlib import closing
 
 from belated.cli.output import Output
@@ -50,3 +51,21 @@ def serve(options: argparse.Namespace, out: Output) -> int:
             options.access_log,
         )
     )
+
+
+def warm(options: argparse.Namespace, out: Output) -> int:
+    """Compile learners."""
+    from belated.learners import tune
+    from belated.ledger.warm import DEFAULT, compile_all, compiled_of, one_at_a_time
+
+    specs = list(options.learners)
+    for spec in specs:
+        tune(spec)  # refused where there is no such learner
+    if options.store:
+        with closing(open_ledger(options.store)) as opened:
+            specs += sorted({each.learner for each in opened.all_outlines() if each.learner})
+    begun = time.perf_counter()
+    with one_at_a_time():
+        names = compile_all(dict.fromkeys(filter(compiled_of, specs or [DEFAULT])))
+    out.note(f"compiled, or found compiled: {', '.join(dict.fromkeys(names))} ({time.perf_counter() - begun:.1f} s)")
+    return 0

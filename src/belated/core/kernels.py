@@ -76,8 +76,9 @@ def source_digest(*packages: str) -> str:
 
 
 @cache
-def cache_directory() -> Path:
-    """Return where compiled code is kept: a folder named by a hash of the sources that hold it.
+def cache_directory() -> Path | None:
+    """Return where compiled code is kept: a folder named by a hash of the sources that hold it; None where nothing can
+    be written at all.
 
     numba looks only at the file of the compiled function itself, so an edit in a file that it calls would leave stale
     machine code behind. A new hash is a new folder. An edit elsewhere compiles nothing again.
@@ -96,8 +97,12 @@ def cache_directory() -> Path:
         except OSError:
             continue
     else:
-        folder = Path(tempfile.mkdtemp(prefix=name))
-        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        try:
+            folder = Path(tempfile.mkdtemp(prefix="belated-")) / name
+            folder.mkdir()
+        except OSError:
+            return None
+        atexit.register(shutil.rmtree, folder.parent, ignore_errors=True)
     for old in beside.glob("belated-*"):  # what earlier sources left behind
         if old != folder and time.time() - old.stat().st_mtime > _A_DAY:
             shutil.rmtree(old, ignore_errors=True)
@@ -127,8 +132,12 @@ def kernel(
             "forceinline": inline,
             "_nrt": False,  # nothing here allocates: no reference counts to keep
         }
+        folder = cache_directory()
+        if folder is None:
+            uncached: F = numba.njit(function, **options)
+            return uncached
         before = numba.config.CACHE_DIR
-        numba.config.CACHE_DIR = str(cache_directory())  # read by numba while it decorates
+        numba.config.CACHE_DIR = str(folder)  # read by numba while it decorates
         try:
             jitted: F = numba.njit(function, cache=True, **options)
         except RuntimeError:  # typed at a prompt: no file, so nothing to cache by

@@ -5,13 +5,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
+from belated.api.types import Deadline
 from belated.errors import BelatedError
 from belated.ledger.clock import Clock
 from belated.ledger.events import ApiKey, DecisionRecord, Event, ExperimentRecord, ExperimentSettings, Status
 from belated.live.outstanding import Recorded
 
 CHUNK = 5_000
-"""Events read at once."""
+"""Events read at once, at most."""
+PIECE = 500
+"""Events read at once where all are read: few, so that other threads never wait for long."""
+OUTLINES = 20
+"""Experiments listed at once."""
 
 
 class LedgerError(BelatedError):
@@ -58,6 +63,51 @@ class Erasure(NamedTuple):
     """The number of an event up to which no decision has an id."""
 
 
+class Position(NamedTuple):
+    """How far an experiment is, without its settings: cheap to read, however many arms there are."""
+
+    number: int
+    name: str
+    status: Status
+    events: int
+    snapshot: int
+    """The position of the newest snapshot."""
+
+
+class Outline(NamedTuple):
+    """An experiment in a list."""
+
+    number: int
+    name: str
+    status: Status
+    created: int
+    events: int
+    rounds: int
+    learner: str | None
+    """None where the settings cannot be read."""
+    arms: int
+    deadline: Deadline | None
+
+
+class Wanted(NamedTuple):
+    """An experiment to be locked."""
+
+    experiment: int
+    position: int
+    """The last event that is known."""
+    ids: Sequence[str]
+    """Of decisions to look up."""
+
+
+class Appended(NamedTuple):
+    """Events to be appended to an experiment, its status and its rounds after them."""
+
+    experiment: int
+    events: Sequence[Event]
+    status: Status
+    rounds: int
+
+
 class LockedExperiment(NamedTuple):
     """An experiment within a transaction: what is true of it while the transaction lasts."""
 
@@ -88,8 +138,14 @@ class Transaction(ABC):
     """One transaction: experiments are opened, events appended, and all of it is committed together."""
 
     @abstractmethod
+    def lock_many(self, wanted: Sequence[Wanted], wait: bool = True) -> dict[int, LockedExperiment]:
+        """Let nobody else append to these experiments until the transaction ends. Return what is on record of them, by
+        number. Those that somebody else has locked are left out unless `wait`.
+        """
+
     def lock(self, experiment: int, position: int, ids: Sequence[str]) -> LockedExperiment:
         """Let nobody else append to this experiment until the transaction ends. Return what is on record of it."""
+        return self.lock_many([Wanted(experiment, position, ids)])[experiment]
 
     @abstractmethod
     def decisions(self, experiment: int, held: bool, after: int, until: int, most: int) -> Sequence[Recorded]:
@@ -105,12 +161,12 @@ class Transaction(ABC):
         """
 
     @abstractmethod
+    def append_many(self, appended: Sequence[Appended]) -> None:
+        """Add events to experiments, events that go on without a gap from the last one of each."""
+
     def append(self, experiment: int, events: Sequence[Event], status: Status, rounds: int) -> None:
         """Add events that go on without a gap from the last one."""
-
-    @abstractmethod
-    def keep(self, experiment: int, position: int, state: bytes) -> None:
-        """Keep a snapshot of the state after an event, and drop old ones."""
+        self.append_many([Appended(experiment, events, status, rounds)])
 
     @abstractmethod
     def erase(self, known: Mapping[str, DecisionRecord], erasure: Erasure) -> None:
@@ -169,6 +225,18 @@ class Ledger(ABC):
         """Return the experiment of this name."""
 
     @abstractmethod
+    def positions(self) -> list[Position]:
+        """Return how far all experiments are, in the order of their creation."""
+
+    @abstractmethod
+    def position(self, experiment: int) -> Position:
+        """Return how far an experiment is."""
+
+    @abstractmethod
+    def outlines(self, after: int = 0, limit: int = OUTLINES) -> list[Outline]:
+        """Return some experiments numbered after a number, in order; those whose settings cannot be read too."""
+
+    @abstractmethod
     def events(self, experiment: int, after: int = 0, limit: int = CHUNK) -> list[Event]:
         """Return some events numbered after a number, in order."""
 
@@ -179,6 +247,10 @@ class Ledger(ABC):
     @abstractmethod
     def snapshots(self, experiment: int) -> list[tuple[int, bytes]]:
         """Return (position, state), the newest first."""
+
+    @abstractmethod
+    def keep(self, experiment: int, position: int, state: bytes) -> None:
+        """Keep a snapshot of the state after an event, and drop old ones."""
 
     @abstractmethod
     def all_keys(self) -> list[ApiKey]:
@@ -237,8 +309,14 @@ class Ledger(ABC):
         """Return whether a database that could not be opened is not there yet, rather than refusing us."""
         return False
 
+    def all_outlines(self, after: int = 0) -> Iterator[Outline]:
+        """Yield all experiments numbered after a number, in order."""
+        while outlines := self.outlines(after):
+            yield from outlines
+            after = outlines[-1].number
+
     def all_events(self, experiment: int, after: int = 0) -> Iterator[list[Event]]:
         """Yield all events after a number, in chunks: no transaction stays open in between."""
-        while events := self.events(experiment, after):
+        while events := self.events(experiment, after, PIECE):
             yield events
             after = events[-1].number

@@ -36,7 +36,12 @@ class View(NamedTuple):
     state: ExperimentState
 
 
-Answer = list[DecisionResponse] | list[OutcomeReceipt] | View | Refused | bool | None
+class Later(NamedTuple):
+    """The answer to a command of an experiment that somebody else has locked: nothing was done."""
+
+
+LATER = Later()
+Answer = list[DecisionResponse] | list[OutcomeReceipt] | View | Refused | Later | bool | None
 
 
 @dataclass

@@ -20,9 +20,18 @@ from psycopg import pq
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import tuple_row
 
-from belated.ledger.base import LockedExperiment
+from belated.ledger.base import Appended, LockedExperiment, Wanted
 from belated.ledger.events import Event, Status
-from belated.ledger.sql import COLUMNS, KNOWN, TAIL, SqlLedger, SqlTransaction, event_of, known_of
+from belated.ledger.sql import (
+    COLUMNS,
+    KNOWN,
+    SqlLedger,
+    SqlTransaction,
+    does_not_fit,
+    ends_of,
+    event_of,
+    known_of,
+)
 
 CONNECT_SECONDS = 5
 CHECK_SECONDS = 5
@@ -54,9 +63,19 @@ _SETTINGS = {
 _LOCK_NUMBER = 0x62656C61746564  # any number: who creates or migrates holds it
 
 _NOW = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
-_LOCK = f"""
-SELECT status, position, snapshot, {_NOW}
-FROM (SELECT status, position, snapshot FROM experiments WHERE key = %s FOR UPDATE) AS locked
+_LOCK_ROWS = f"""
+SELECT key, status, position, snapshot, {_NOW} FROM (
+    SELECT key, status, position, snapshot FROM experiments WHERE key = ANY(%s) ORDER BY key FOR UPDATE{{how}}
+) AS locked
+"""
+"""Rows are locked in the order of their numbers, so that two workers never wait for each other. The time is that after
+the wait for a lock.
+"""
+_LOCK, _LOCK_FREE = _LOCK_ROWS.format(how=""), _LOCK_ROWS.format(how=" SKIP LOCKED")
+_MOVE = """
+UPDATE experiments SET position = w.position, status = w.status, rounds = w.rounds
+FROM unnest(%s::int8[], %s::int8[], %s::int8[], %s::int2[], %s::int8[]) AS w (key, before, position, status, rounds)
+WHERE experiments.key = w.key AND experiments.position = w.before RETURNING experiments.key
 """
 """The time is that after the wait for the lock."""
 _TYPES = (
@@ -82,11 +101,16 @@ def _text(statement: str) -> str:
     return statement.replace("?", "%s")
 
 
-_TAIL = _text(TAIL)
-_KNOWN = f"""
-SELECT {KNOWN} FROM unnest(%s::text[]) AS wanted (id)
+_TAILS = f"""
+SELECT e.* FROM unnest(%s::int8[], %s::int8[]) AS w (experiment, position)
 CROSS JOIN LATERAL (
-    SELECT * FROM events e WHERE e.experiment = %s AND e.kind = 1 AND e.id = wanted.id LIMIT 1
+    SELECT experiment, {COLUMNS} FROM events e WHERE e.experiment = w.experiment AND e.number > w.position
+) e ORDER BY e.experiment, e.number
+"""
+_KNOWN = f"""
+SELECT d.experiment, {KNOWN} FROM unnest(%s::int8[], %s::text[]) AS wanted (experiment, id)
+CROSS JOIN LATERAL (
+    SELECT * FROM events e WHERE e.experiment = wanted.experiment AND e.kind = 1 AND e.id = wanted.id LIMIT 1
 ) d
 """
 
@@ -133,34 +157,55 @@ class BoundedConnection(psycopg.Connection[Any]):
 class PostgresTransaction(SqlTransaction):
     """A transaction that locks the rows of the experiments it opens."""
 
-    def lock(self, experiment: int, position: int, ids: Sequence[str]) -> LockedExperiment:
+    def lock_many(self, wanted: Sequence[Wanted], wait: bool = True) -> dict[int, LockedExperiment]:
         connection: BoundedConnection = self._connection
+        numbers = [each.experiment for each in wanted]
+        asked = [(each.experiment, id) for each in wanted for id in each.ids]
         try:
             with connection.pipeline():
-                row = connection.execute(_LOCK, (experiment,), binary=True)
-                tail = connection.execute(_TAIL, (experiment, position), binary=True)
-                known = connection.execute(_KNOWN, (list(ids), experiment), binary=True) if ids else None
+                rows = connection.execute(_LOCK if wait else _LOCK_FREE, (numbers,), binary=True)
+                tails = connection.execute(_TAILS, (numbers, [each.position for each in wanted]), binary=True)
+                known = connection.execute(_KNOWN, _columns(asked), binary=True) if asked else None
         except psycopg.OperationalError as error:
             if connection.unanswered:  # the pipeline says only that it was left too early
                 raise connection.silence() from error
             raise
-        status, _, snapshot, reading = row.fetchall()[0]
-        now = self._ledger.clock.read(reading)
-        found = known_of(known.fetchall()) if known else {}
-        return LockedExperiment(Status(status), [event_of(each) for each in tail.fetchall()], found, now, snapshot)
+        tail: dict[int, list[Event]] = {number: [] for number in numbers}
+        for number, *event in tails.fetchall():
+            tail[number].append(event_of(event))
+        found: dict[int, list[Any]] = {number: [] for number in numbers}
+        for number, *row in known.fetchall() if known else ():
+            found[number].append(row)
+        read = self._ledger.clock.read
+        return {
+            number: LockedExperiment(Status(status), tail[number], known_of(found[number]), read(now), snapshot)
+            for number, status, _, snapshot, now in rows.fetchall()
+        }
 
-    def append(self, experiment: int, events: Sequence[Event], status: Status, rounds: int) -> None:
+    def append_many(self, appended: Sequence[Appended]) -> None:
         connection: psycopg.Connection[Any] = self._connection
+        moves = []
+        for experiment, events, status, rounds in appended:
+            first, last = ends_of(experiment, events)
+            moves.append((experiment, first - 1, last, int(status), rounds))
         try:
             with connection.cursor() as cursor, cursor.copy(_APPEND) as copy:
                 copy.set_types(_TYPES)
-                for event in events:
-                    copy.write_row((experiment, *event))
+                for experiment, events, _, _ in appended:
+                    for event in events:
+                        copy.write_row((experiment, *event))
         except ValueError as error:
             if not connection.broken:
                 raise
             raise psycopg.OperationalError("the connection was lost in the middle of a copy") from error
-        self._move(experiment, events, status, rounds)
+        moved = {row[0] for row in connection.execute(_MOVE, _columns(moves), binary=True).fetchall()}
+        for experiment, events, _, _ in appended:
+            if experiment not in moved:
+                raise does_not_fit(experiment, events)
+
+
+def _columns(rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
+    return [list(column) for column in zip(*rows, strict=True)]
 
 
 class PostgresLedger(SqlLedger):
@@ -171,6 +216,7 @@ class PostgresLedger(SqlLedger):
     transactions = PostgresTransaction
     errors = (psycopg.Error,)
     waited_for_others = ()
+    refusals = (psycopg.IntegrityError, psycopg.DataError)
 
     def __init__(self, store: str) -> None:
         try:

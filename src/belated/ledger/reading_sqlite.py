@@ -16,7 +16,7 @@ import apsw
 from belated.ledger.base import LedgerUnavailable
 from belated.ledger.reading import ReadingLedger
 from belated.ledger.shape import Shape, Table, found_in
-from belated.ledger.sqlite import BUSY_TIMEOUT_MS, SqliteLedger
+from belated.ledger.sqlite import BUSY_SECONDS, SqliteLedger
 
 MOST_FAULTS = 1_000
 
@@ -44,7 +44,7 @@ class SqliteReader(ReadingLedger, SqliteLedger):
         name = f"file:{quote(os.path.abspath(self._path))}{options}"
         connection = apsw.Connection(name, flags=flags | apsw.SQLITE_OPEN_URI, vfs=self._vfs)
         try:
-            connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+            connection.set_busy_timeout(int(BUSY_SECONDS * 1000))
             connection.execute("PRAGMA query_only = 1")
             connection.execute("SELECT count(*) FROM sqlite_schema").fetchall()
         except BaseException:

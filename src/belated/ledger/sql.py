@@ -9,14 +9,16 @@ import random
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import Lock
 from typing import Any, ClassVar
 
 import msgspec
 
+from belated.api.types import Deadline
 from belated.ledger.base import (
     CHUNK,
+    OUTLINES,
     Due,
     Erasure,
     ExperimentExists,
@@ -25,6 +27,8 @@ from belated.ledger.base import (
     LedgerError,
     LedgerUnavailable,
     NewerLedger,
+    Outline,
+    Position,
     TooManyExperiments,
     Transaction,
     Uncertain,
@@ -50,6 +54,10 @@ SNAPSHOTS_KEPT = 2
 MINUTE = 60 * SECOND
 
 RECORD = "SELECT key, settings, status, created, position, rounds FROM experiments"
+FAR = "SELECT key, name, status, position, snapshot FROM experiments"
+OUTLINE = (
+    "SELECT key, name, status, created, position, rounds, settings FROM experiments WHERE key > ? ORDER BY key LIMIT ?"
+)
 EVENTS = f"SELECT {COLUMNS} FROM events WHERE experiment = ? AND number > ? ORDER BY number LIMIT ?"
 TAIL = f"SELECT {COLUMNS} FROM events WHERE experiment = ? AND number > ? ORDER BY number"
 _OUTCOME = "FROM events o WHERE o.experiment = d.experiment AND o.round = d.round AND o.kind"
@@ -96,9 +104,24 @@ NOTE_ERASURE = """
 INSERT INTO erasures (at, experiment, ids, what, key, through) VALUES (?, ?, ?, ?, ?, ?)
 ON CONFLICT (experiment, at) DO UPDATE SET ids = excluded.ids, through = excluded.through
 """
-POSITION = """
-UPDATE experiments SET position = ?, status = ?, rounds = ? WHERE key = ? AND position = ? RETURNING key
+KEEP = (
+    "INSERT INTO snapshots (experiment, position, state) VALUES (?, ?, ?) ON CONFLICT (experiment, position) DO NOTHING"
+)
+DROP = """
+DELETE FROM snapshots WHERE experiment = ? AND position NOT IN
+(SELECT position FROM snapshots WHERE experiment = ? ORDER BY position DESC LIMIT ?)
 """
+
+
+class _Settings(msgspec.Struct):
+    """What a list shows of settings: all else is passed over."""
+
+    learner: str
+    arms: list[msgspec.Raw]
+    missing: str | Deadline
+
+
+_decode_settings = msgspec.json.Decoder(_Settings).decode
 
 
 def _decisions(experiment: int, held: bool, after: int, until: int, most: int) -> tuple[str, tuple[int, ...]]:
@@ -120,6 +143,19 @@ def known_of(rows: Sequence[Sequence[Any]]) -> dict[str, DecisionRecord]:
         row[0]: DecisionRecord(row[1], row[2], row[3], row[4], row[5], row[6] or 0, bool(row[7]), row[8], row[9])
         for row in rows
     }
+
+
+def ends_of(experiment: int, events: Sequence[Event]) -> tuple[int, int]:
+    """Return the first and the last number of events, which must have no gap."""
+    first, last = events[0].number, events[-1].number
+    if last - first + 1 != len(events):
+        raise does_not_fit(experiment, events)
+    return first, last
+
+
+def does_not_fit(experiment: int, events: Sequence[Event]) -> LedgerError:
+    first, last = events[0].number, events[-1].number
+    return LedgerError(f"events {first} to {last} do not go on from the last one of experiment {experiment}")
 
 
 class SqlTransaction(Transaction):
@@ -167,23 +203,6 @@ class SqlTransaction(Transaction):
             made.append(least)
         made.reverse()
         return made
-
-    def _move(self, experiment: int, events: Sequence[Event], status: Status, rounds: int) -> None:
-        """Note that the experiment is after these events now; they must go on from where it was."""
-        first, last = events[0].number, events[-1].number
-        if last - first + 1 != len(events) or not self._run(
-            POSITION, (last, int(status), rounds, experiment, first - 1)
-        ):
-            raise LedgerError(f"events {first} to {last} do not go on from the last one of experiment {experiment}")
-
-    def keep(self, experiment: int, position: int, state: bytes) -> None:
-        self._run("INSERT INTO snapshots (experiment, position, state) VALUES (?, ?, ?)", (experiment, position, state))
-        self._run("UPDATE experiments SET snapshot = ? WHERE key = ?", (position, experiment))
-        self._run(
-            "DELETE FROM snapshots WHERE experiment = ? AND position NOT IN (SELECT position FROM snapshots"
-            " WHERE experiment = ? ORDER BY position DESC LIMIT ?)",
-            (experiment, experiment, SNAPSHOTS_KEPT),
-        )
 
     def erase(self, known: Mapping[str, DecisionRecord], erasure: Erasure) -> None:
         marks, experiment = ", ".join("?" * len(known)), erasure.experiment
@@ -252,6 +271,8 @@ class SqlLedger(Ledger):
     """What the database's own errors are called."""
     waited_for_others: tuple[type[Exception], ...]
     """Those of them that mean that somebody else writes, for too long."""
+    refusals: tuple[type[Exception], ...]
+    """Those of them that mean that what is to be written does not fit what is on record."""
 
     def _take(self, begin: bool) -> Any:
         """Return a connection that works, of the pool or a new one, within a transaction if need be."""
@@ -297,6 +318,8 @@ class SqlLedger(Ledger):
         except BaseException as error:
             if connection is not None:
                 self.shut(connection)
+            if isinstance(error, self.refusals):
+                raise LedgerError(f"the ledger {self.store} refuses it: {self.said(error)}") from error
             if isinstance(error, self.errors):
                 raise LedgerUnavailable(f"the ledger {self.store} cannot be used: {self.said(error)}") from error
             raise
@@ -400,6 +423,18 @@ class SqlLedger(Ledger):
         rows = self._read(f"{RECORD} WHERE name = ?", (name,))
         return record_of(rows[0]) if rows else None
 
+    def positions(self) -> list[Position]:
+        return [position_of(row) for row in self._read(f"{FAR} ORDER BY key")]
+
+    def position(self, experiment: int) -> Position:
+        rows = self._read(f"{FAR} WHERE key = ?", (experiment,))
+        if not rows:
+            raise LedgerError(f"there is no experiment number {experiment}")
+        return position_of(rows[0])
+
+    def outlines(self, after: int = 0, limit: int = OUTLINES) -> list[Outline]:
+        return [outline_of(row) for row in self._read(OUTLINE, (after, limit))]
+
     def events(self, experiment: int, after: int = 0, limit: int = CHUNK) -> list[Event]:
         return [event_of(row) for row in self._read(EVENTS, (experiment, after, limit))]
 
@@ -411,6 +446,17 @@ class SqlLedger(Ledger):
             "SELECT position, state FROM snapshots WHERE experiment = ? ORDER BY position DESC", (experiment,)
         )
         return [(position, bytes(state)) for position, state in rows]
+
+    def keep(self, experiment: int, position: int, state: bytes) -> None:
+        with self.committing() as connection:
+            self.run(connection, KEEP, (experiment, position, state))
+            self.run(connection, DROP, (experiment, experiment, SNAPSHOTS_KEPT))
+            # last: from here on whoever decides has to wait
+            self.run(
+                connection,
+                "UPDATE experiments SET snapshot = ? WHERE key = ? AND snapshot < ?",
+                (position, experiment, position),
+            )
 
     def all_keys(self) -> list[ApiKey]:
         return [key_of(row) for row in self._read(f"{KEYS} ORDER BY created, id")]
@@ -470,4 +516,23 @@ def key_of(row: Sequence[Any]) -> ApiKey:
 
 def record_of(row: Sequence[Any]) -> ExperimentRecord:
     number, settings, status, *rest = row
-    return ExperimentRecord(number, msgspec.json.decode(settings, type=ExperimentSettings), Status(status), *rest)
+    try:
+        decoded = msgspec.json.decode(settings, type=ExperimentSettings)
+    except msgspec.MsgspecError as error:
+        raise LedgerError(f"the settings of experiment number {number} cannot be read: {error}") from error
+    return ExperimentRecord(number, decoded, Status(status), *rest)
+
+
+def position_of(row: Sequence[Any]) -> Position:
+    number, name, status, events, snapshot = row
+    return Position(number, name, Status(status), events, snapshot)
+
+
+def outline_of(row: Sequence[Any]) -> Outline:
+    number, name, status, created, events, rounds, settings = row
+    learner, arms, deadline = None, 0, None
+    with suppress(msgspec.MsgspecError):
+        decoded = _decode_settings(settings)
+        learner, arms = decoded.learner, len(decoded.arms)
+        deadline = decoded.missing if isinstance(decoded.missing, Deadline) else None
+    return Outline(number, name, Status(status), created, events, rounds, learner, arms, deadline)

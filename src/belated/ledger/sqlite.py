@@ -5,27 +5,42 @@ be; readers do not wait. apsw brings an SQLite of known age and shows it as it i
 by its name.
 """
 
+import errno
+import fcntl
 import os
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from itertools import chain
 from typing import Any, ClassVar
 
 import apsw
 import msgspec
 
-from belated.ledger.base import Erasure, LockedExperiment
+from belated.ledger.base import Appended, Erasure, LockedExperiment, Wanted
 from belated.ledger.clock import wall_time
-from belated.ledger.events import DecisionRecord, Event, Status
-from belated.ledger.sql import COLUMNS, KNOWN, TAIL, WIDTH, SqlLedger, SqlTransaction, event_of, known_of
+from belated.ledger.events import DecisionRecord, Status
+from belated.ledger.sql import (
+    COLUMNS,
+    KNOWN,
+    TAIL,
+    WIDTH,
+    SqlLedger,
+    SqlTransaction,
+    does_not_fit,
+    ends_of,
+    event_of,
+    known_of,
+)
 
-BUSY_TIMEOUT_MS = 10_000
+BUSY_SECONDS = 10.0
 """How long to wait for another process that writes."""
 SCRUB_TIMEOUT_MS = 500
 """How long deciders may wait while the log is emptied."""
 SCRUB_ATTEMPTS = 20
 PRIVATE = 0o600
+WAIT_SECONDS = 0.0003
+"""How long to wait before looking again: SQLite's own waits grow to a tenth of a second."""
 MOST_ROWS = 256
 """Rows in one statement: each statement costs a change of threads."""
 
@@ -39,27 +54,38 @@ SELECT {KNOWN} FROM json_each(?) AS wanted
 CROSS JOIN events AS d INDEXED BY decisions_by_id
 ON d.experiment = ? AND d.kind = 1 AND d.id = wanted.value
 """
+_MOVE = """
+UPDATE experiments SET position = ?, status = ?, rounds = ? WHERE key = ? AND position = ? RETURNING key
+"""
 
 
 class SqliteTransaction(SqlTransaction):
     """A transaction of the one writer."""
 
-    def lock(self, experiment: int, position: int, ids: Sequence[str]) -> LockedExperiment:
+    def lock_many(self, wanted: Sequence[Wanted], wait: bool = True) -> dict[int, LockedExperiment]:
+        now = self._ledger.clock.read(wall_time())
+        return {each.experiment: self._looked_up(each, now) for each in wanted}
+
+    def _looked_up(self, wanted: Wanted, now: int) -> LockedExperiment:
+        experiment, position, ids = wanted
         ((status, last, snapshot),) = self._run(
             "SELECT status, position, snapshot FROM experiments WHERE key = ?", (experiment,)
         )
         tail = [event_of(row) for row in self._run(TAIL, (experiment, position))] if last > position else []
         known = known_of(self._run(_KNOWN, (msgspec.json.encode(ids).decode(), experiment))) if ids else {}
-        return LockedExperiment(Status(status), tail, known, self._ledger.clock.read(wall_time()), snapshot)
+        return LockedExperiment(Status(status), tail, known, now, snapshot)
 
-    def append(self, experiment: int, events: Sequence[Event], status: Status, rounds: int) -> None:
+    def append_many(self, appended: Sequence[Appended]) -> None:
+        rows = [(each.experiment, *event) for each in appended for event in each.events]
         at = 0
-        while at < len(events):
-            count = min(MOST_ROWS, 1 << ((len(events) - at).bit_length() - 1))
-            rows = chain.from_iterable((experiment, *event) for event in events[at : at + count])
-            self._run(_INSERTS[count], tuple(rows))
+        while at < len(rows):
+            count = min(MOST_ROWS, 1 << ((len(rows) - at).bit_length() - 1))
+            self._run(_INSERTS[count], tuple(chain.from_iterable(rows[at : at + count])))
             at += count
-        self._move(experiment, events, status, rounds)
+        for experiment, events, status, rounds in appended:
+            first, last = ends_of(experiment, events)
+            if not self._run(_MOVE, (last, int(status), rounds, experiment, first - 1)):
+                raise does_not_fit(experiment, events)
 
     def erase(self, known: Mapping[str, DecisionRecord], erasure: Erasure) -> None:
         self._run("PRAGMA secure_delete = ON")  # what is erased is overwritten with zeros
@@ -74,6 +100,7 @@ class SqliteLedger(SqlLedger):
     transactions = SqliteTransaction
     errors = (apsw.Error,)
     waited_for_others = (apsw.BusyError,)
+    refusals = (apsw.ConstraintError, apsw.MismatchError, apsw.TooBigError)
 
     def __init__(self, path: str, vfs: str | None = None) -> None:
         super().__init__(f"sqlite:///{path}")
@@ -85,7 +112,7 @@ class SqliteLedger(SqlLedger):
             _make_private(self._path)
         connection = apsw.Connection(self._path, vfs=self._vfs, statementcachesize=200)
         try:
-            connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+            connection.set_busy_handler(_wait)
             _write_ahead(connection)
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute("PRAGMA secure_delete = FAST")  # fewer copies of what is erased later, at no cost
@@ -98,7 +125,29 @@ class SqliteLedger(SqlLedger):
         return connection.execute(statement, given).fetchall()
 
     def begin(self, connection: apsw.Connection) -> None:
-        connection.execute("BEGIN IMMEDIATE")
+        with self._turn():
+            connection.execute("BEGIN IMMEDIATE")
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Queue up behind whoever waits to write: nobody is passed over, as SQLite's own lock would have it.
+
+        Only waiting is done by this; where the file cannot be locked, SQLite's lock does it alone.
+        """
+        try:
+            file = (
+                None if self._vfs else os.open(f"{self._path}-turn", os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, PRIVATE)
+            )
+        except OSError:
+            file = None
+        try:
+            tries = 0
+            while file is not None and not _locked(file) and _wait(tries):
+                tries += 1
+            yield
+        finally:
+            if file is not None:
+                os.close(file)
 
     def read_clock(self, connection: apsw.Connection) -> int:
         return wall_time()
@@ -119,7 +168,7 @@ class SqliteLedger(SqlLedger):
                 except apsw.BusyError:
                     blocked = True
                 finally:
-                    connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+                    connection.set_busy_handler(_wait)
             if not blocked:
                 return True
             time.sleep(0.05 * (attempt + 1))
@@ -153,9 +202,26 @@ def _make_private(path: str) -> None:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, PRIVATE))
 
 
+def _wait(tries: int) -> bool:
+    """Wait a moment for somebody else who writes; return False where that has taken too long."""
+    if tries * WAIT_SECONDS > BUSY_SECONDS:
+        return False
+    time.sleep(WAIT_SECONDS)
+    return True
+
+
+def _locked(file: int) -> bool:
+    """Return whether a file could be locked at once."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        return error.errno not in (errno.EWOULDBLOCK, errno.EINTR)  # a file system without locks: as good as locked
+    return True
+
+
 def _write_ahead(connection: apsw.Connection) -> None:
     """Switch the log on. Where another process does so at the same moment, SQLite does not wait by itself."""
-    give_up = time.monotonic() + BUSY_TIMEOUT_MS / 1000
+    give_up = time.monotonic() + BUSY_SECONDS
     while True:
         try:
             connection.execute("PRAGMA journal_mode = WAL")

@@ -147,6 +147,11 @@ class Outstanding:
         self._shift += 1
         self._low >>= 1
 
+    @property
+    def nbytes(self) -> int:
+        """About how many bytes of memory it takes."""
+        return 80 * len(self._counts) + 100 * (len(self._window) + len(self._new) + len(self._settled))
+
     def to_lists(self) -> tuple[list[int], list[int], list[int]]:
         """Return what there is without the window: (shift, low, newest, its place), counts and places from low on."""
         head = [self._shift, self._low, self.newest, self._place]

@@ -175,6 +175,11 @@ class RecordedBandit(Running):
             found["patience"] = warning.about_patience(self.learner, self.patience, learned + self._late, self._late)
         return {kind: sentence for kind, sentence in found.items() if sentence}
 
+    @property
+    def nbytes(self) -> int:
+        """About how many bytes of memory it takes."""
+        return int(self._run.state.nbytes + 2 * self._run.p.nbytes) + self.open.nbytes + 200 * len(self._own)
+
     def __repr__(self) -> str:
         return (
             f"RecordedBandit({self._run.p.size} arms, learner={self.learner!r}, rounds={self.rounds}, "

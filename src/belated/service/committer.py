@@ -1,7 +1,8 @@
 """Group commit: requests that wait are committed together, without a timer.
 
 While one commit is on its way to the disk, requests gather; when it is done, they are the next. Commands of one
-experiment are carried out one after the other; with PostgreSQL, experiments do not wait for each other.
+experiment are carried out one after the other. An experiment whose state must be read first is read by other threads,
+and one that another worker has locked is tried again by itself: the others go on meanwhile.
 """
 
 import asyncio
@@ -10,10 +11,11 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from belated.ledger.base import LedgerUnavailable
-from belated.ledger.commands import Command
+from belated.ledger.commands import LATER, Command
 from belated.ledger.processor import CommandProcessor
 from belated.service.counters import WorkerCounters
 from belated.service.errors import ApiError
@@ -23,6 +25,10 @@ logger = logging.getLogger("belated.service")
 
 MOST_NAMED = 5
 """Experiments named in a log line."""
+TIMES_LOCKED = 3
+"""How often an experiment that somebody else has locked is tried together with others."""
+LOADERS = 2
+"""Threads that read states."""
 
 
 class _Entry(NamedTuple):
@@ -41,12 +47,17 @@ class Committer:
         self._processor = processor
         self._limits = limits
         self._counters = counters
-        self._together = processor.ledger.writers == 1
         self._free = processor.ledger.writers
         self._threads = ThreadPoolExecutor(self._free, thread_name_prefix="committer")
+        self._loaders = ThreadPoolExecutor(LOADERS, thread_name_prefix="loader")
         self._loop = asyncio.get_running_loop()
         self._waiting: dict[str, deque[_Entry]] = {}
         self._busy: set[str] = set()
+        self._loading: set[str] = set()
+        self._tried: set[str] = set()
+        """Experiments that a loader has just read, or could not read: a commit says why."""
+        self._locked: dict[str, int] = {}
+        """How often somebody else had locked an experiment when it was its turn."""
         self._queued = 0
         self._scheduled = False
         self._closing = False
@@ -55,6 +66,11 @@ class Committer:
         self.failure: tuple[float, str, list[str]] = (0.0, "", [])
         """When a commit last failed, why, and of which experiments."""
         self._committing: dict[int, list[_Entry]] = {}
+
+    async def load(self, name: str) -> None:
+        """Return once the state of an experiment is there, or nothing more can be done about it."""
+        if not self._processor.is_loaded(name):
+            await self._loop.run_in_executor(self._loaders, self._processor.load, name)
 
     def submit(self, command: Command, size: int, finish: Callable[[Any], Any]) -> "asyncio.Future[Any]":
         """Have a command carried out: `finish(answer)`, made in the thread that did it, once it is committed."""
@@ -84,10 +100,17 @@ class Committer:
         self._counters.set("queue", self._queued)
 
     def _next(self) -> list[_Entry]:
-        """Return what the next commit is of: of one experiment, or of all where there is one writer anyway."""
+        """Return what the next commit is of: all that waits, as far as it can be done now."""
         batch: list[_Entry] = []
         size = 0
-        for name in [name for name in self._waiting if name not in self._busy]:
+        for name in [name for name in self._waiting if name not in self._busy and name not in self._loading]:
+            if not self._processor.is_loaded(name) and name not in self._tried:
+                self._loading.add(name)
+                self._loaders.submit(self._load, name)
+                continue
+            alone = self._locked.get(name, 0) >= TIMES_LOCKED  # waits, and nobody with it
+            if alone and batch:
+                continue
             entries = self._waiting.pop(name)
             before = len(batch)
             while entries and (not batch or size + entries[0].size <= self._limits.commit):
@@ -98,22 +121,37 @@ class Committer:
                 self._waiting[name] = entries  # behind the others
             if len(batch) > before:
                 self._busy.add(name)
-            if not self._together or size >= self._limits.commit:
+                self._tried.discard(name)
+            if size >= self._limits.commit or alone:
                 break
         return batch
 
+    def _load(self, name: str) -> None:
+        try:
+            self._processor.load(name)
+        except LedgerUnavailable:
+            pass  # the commit finds out, too, and says so
+        except Exception:
+            logger.exception("reading the state of experiment %s failed", name)
+        with suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(self._is_read, name)
+
+    def _is_read(self, name: str) -> None:
+        self._loading.discard(name)
+        self._tried.add(name)
+        self._go()
+
     def _commit(self, batch: list[_Entry]) -> None:
         begun = time.perf_counter()
-        results: list[Any]
+        names = {entry.command.name for entry in batch}
         failing = None
         try:
-            answers = self._processor.run([entry.command for entry in batch])
-            results = [_finished(entry, answer) for entry, answer in zip(batch, answers, strict=True)]
+            results = self._run(batch, wait=len(names) == 1)
         except LedgerUnavailable as error:
             failing = str(error)
             results = [error] * len(batch)
         except Exception:  # one of them is more than we can do: find out which, for the others' sake
-            results = [self._alone(entry) for entry in batch]
+            results = self._one_by_one(batch, names)
             failing = next((str(result) for result in results if isinstance(result, LedgerUnavailable)), None)
         seconds = time.perf_counter() - begun
         try:
@@ -121,10 +159,32 @@ class Committer:
         except RuntimeError:  # the loop is closed: nobody waits for an answer any more
             logger.warning("%s was committed after the worker had stopped: nobody was told", _named(batch))
 
-    def _alone(self, entry: _Entry) -> Any:
+    def _run(self, batch: list[_Entry], wait: bool = True) -> list[Any]:
+        commands = [entry.command for entry in batch]
+        answers = self._processor.run(commands) if wait else self._processor.run(commands, wait=False)
+        return [_finished(entry, answer) for entry, answer in zip(batch, answers, strict=True)]
+
+    def _one_by_one(self, batch: list[_Entry], names: set[str]) -> list[Any]:
+        """Return the results of commands that failed together: of each experiment, or of each command, by itself."""
+        if len(names) == 1:
+            return [self._by_itself(entry) for entry in batch]
+        results: list[Any] = [None] * len(batch)
+        for name in names:
+            places = [k for k, entry in enumerate(batch) if entry.command.name == name]
+            mine = [batch[k] for k in places]
+            try:
+                came = self._run(mine)
+            except LedgerUnavailable as error:
+                came = [error] * len(mine)
+            except Exception:
+                came = [self._by_itself(entry) for entry in mine]
+            for k, result in zip(places, came, strict=True):
+                results[k] = result
+        return results
+
+    def _by_itself(self, entry: _Entry) -> Any:
         try:
-            (answer,) = self._processor.run([entry.command])
-            return _finished(entry, answer)
+            return self._run([entry])[0]
         except LedgerUnavailable as error:
             return error
         except Exception as error:
@@ -137,8 +197,14 @@ class Committer:
         self._free += 1
         del self._committing[id(batch)]
         size = 0
+        names = {entry.command.name for entry in batch}
+        self._busy -= names
+        later = {entry.command.name for entry, result in zip(batch, results, strict=True) if result is LATER}
+        for name in names - later:
+            self._locked.pop(name, None)
         for entry, result in zip(batch, results, strict=True):
-            self._busy.discard(entry.command.name)
+            if result is LATER:
+                continue
             size += entry.size
             if entry.future.done():
                 continue  # whoever asked has gone
@@ -146,6 +212,7 @@ class Committer:
                 entry.future.set_exception(result)
             else:
                 entry.future.set_result(result)
+        self._put_back([entry for entry, result in zip(batch, results, strict=True) if result is LATER])
         self._queued -= size
         if failing:
             self.failing = failing
@@ -160,16 +227,27 @@ class Committer:
 
     @property
     def oldest_age(self) -> float:
-        """Seconds since the oldest command came that is not committed yet; 0 where there is none."""
-        batches = [*self._committing.values(), *self._waiting.values()]
+        """Seconds since the oldest command came that is not committed yet; 0 where there is none. Those that wait until
+        their experiment's state is read do not count.
+        """
+        waiting = [entries for name, entries in self._waiting.items() if name not in self._loading]
+        batches = [*self._committing.values(), *waiting]
         return time.monotonic() - min((entry.since for batch in batches for entry in batch), default=time.monotonic())
+
+    def _put_back(self, entries: list[_Entry]) -> None:
+        """Let commands wait again, before those that came after them, since somebody else had locked the experiment."""
+        for entry in reversed(entries):
+            self._waiting.setdefault(entry.command.name, deque()).appendleft(entry)
+        for name in {entry.command.name for entry in entries}:
+            self._locked[name] = self._locked.get(name, 0) + 1
 
     async def close(self) -> None:
         """Commit what is waiting, then take nothing more."""
         self._closing = True
-        while self._queued or self._busy:
+        while self._queued or self._busy or self._waiting:
             await asyncio.sleep(0.005)
         self._threads.shutdown()
+        self._loaders.shutdown()
 
 
 def _named(batch: list[_Entry]) -> str:
@@ -180,6 +258,8 @@ def _named(batch: list[_Entry]) -> str:
 
 
 def _finished(entry: _Entry, answer: Any) -> Any:
+    if answer is LATER:
+        return LATER
     try:
         return entry.finish(answer)
     except Exception as error:

@@ -29,6 +29,7 @@ CODES = {
     "too_many": (422, "the service has as many experiments as its limit allows"),
     "too_fast": (429, "the key makes more requests than its rate allows; retry after the seconds in Retry-After"),
     "headers_too_large": (431, "the first line and the headers of the request are too long"),
+    "damaged": (500, "the records of this experiment cannot be replayed; `belated ledger verify` says why"),
     "internal": (500, "the service failed; its log has the details"),
     "no_parquet": (501, "Parquet is not installed with this service"),
     "busy": (503, "too many requests are waiting; retry after the seconds in Retry-After"),

@@ -5,19 +5,21 @@ import math
 import secrets
 import time
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from typing import Any
 
 from belated import __version__, learners
 from belated.api.types import MOST_SEED, Deadline, Experiments, Health, NewExperiment, OutcomeReport
 from belated.errors import InvalidValue
-from belated.ledger.base import ExperimentExists, LedgerUnavailable, TooManyExperiments
-from belated.ledger.commands import Change, Decide, Observe, Read
+from belated.ledger.base import ExperimentExists, LedgerError, LedgerUnavailable, TooManyExperiments
+from belated.ledger.commands import Change, Decide, Observe
 from belated.ledger.events import SECOND, ExperimentRecord, ExperimentSettings, Status
 from belated.ledger.export import FORMATS, pieces
 from belated.live.bandit import Bandit
 from belated.service import metrics, views
 from belated.service.errors import ApiError
 from belated.service.http import Request, Response, encode
+from belated.service.reading import Shown
 from belated.service.validation import below
 from belated.service.views import unwrap
 
@@ -77,6 +79,8 @@ async def create(request: Request) -> Response:
     body: NewExperiment = request.body
     request.key.check_scope(body.name)
     service = request.service
+    await service.read(_check_learner, body)
+    await service.warm(body.learner)  # a learner that nobody has used yet is compiled first, by another process
     settings = await service.read(_settings, body)
     try:
         record, is_new = await service.read(
@@ -90,22 +94,18 @@ async def create(request: Request) -> Response:
         raise ApiError("too_many", str(error)) from None
     if isinstance(settings.missing, Deadline):
         service.has_deadline(body.name)
-    shown = await service.run(Read(body.name), 0, views.experiment)
-    return Response(encode(shown), 201 if is_new else 200)
+    shown = await service.show(body.name)
+    return Response(shown.content, 201 if is_new else 200)
 
 
-def _settings(body: NewExperiment) -> ExperimentSettings:
-    """Return what an experiment will be, all defaults filled in; refused where no bandit could be made of it."""
+def _check_learner(body: NewExperiment) -> None:
+    """Refuse a learner, or parameters of it, that there cannot be here."""
     for field, value in body.parameters.items():
         if isinstance(value, float) and not math.isfinite(value):
             place = below("parameters", field)
             raise ApiError("invalid", f"{place} is {value}; a number is needed", place)
-    arms: list[str | int] = list(range(body.arms)) if isinstance(body.arms, int) else body.arms
-    seed = secrets.randbelow(MOST_SEED + 1) if body.seed is None else body.seed
-    settings = ExperimentSettings(body.name, arms, body.learner, body.parameters, seed, body.missing)
     try:
         needs = learners.tune(body.learner, **body.parameters).learner.needs
-        Bandit(arms, body.learner, seed=seed, **body.parameters)
     except (ValueError, TypeError) as error:
         raise ApiError("invalid", str(error)[:MOST_SAID], _field_of(error)) from None
     if "delay" in needs:
@@ -113,7 +113,17 @@ def _settings(body: NewExperiment) -> ExperimentSettings:
             f"learner {body.learner!r} must know the delay of each decision when it is made, which nobody does here"
         )
         raise ApiError("invalid", message, "learner")
-    return settings
+
+
+def _settings(body: NewExperiment) -> ExperimentSettings:
+    """Return what an experiment will be, all defaults filled in; refused where no bandit could be made of it."""
+    arms: list[str | int] = list(range(body.arms)) if isinstance(body.arms, int) else body.arms
+    seed = secrets.randbelow(MOST_SEED + 1) if body.seed is None else body.seed
+    try:
+        Bandit(arms, body.learner, seed=seed, **body.parameters)
+    except (ValueError, TypeError) as error:
+        raise ApiError("invalid", str(error)[:MOST_SAID], _field_of(error)) from None
+    return ExperimentSettings(body.name, arms, body.learner, body.parameters, seed, body.missing)
 
 
 def _field_of(error: Exception) -> str:
@@ -125,15 +135,19 @@ def _field_of(error: Exception) -> str:
 
 
 async def list_experiments(request: Request) -> Response:
-    records = await request.service.read(request.service.ledger.experiments)
+    return Response(await request.service.read(_listed, request))
+
+
+def _listed(request: Request) -> bytes:
     wanted = request.query["status"]
-    shown = [views.summary(record) for record in records if request.key.opens(record.settings.name)]
-    return Response(encode(Experiments([each for each in shown if wanted in ("all", each.status)])))
+    opens = request.key.opens
+    shown = [views.summary(each) for each in request.service.ledger.all_outlines() if opens(each.name)]
+    return encode(Experiments([each for each in shown if wanted in ("all", each.status)]))
 
 
 async def read(request: Request) -> Response:
-    view = views.experiment_with_digest if request.query["digest"] == "true" else views.experiment
-    return Response(encode(await request.service.run(Read(request.name), 0, view)))
+    shown = await request.service.show(request.name, request.query["digest"] == "true")
+    return Response(shown.content)
 
 
 async def pause(request: Request) -> Response:
@@ -149,8 +163,12 @@ async def archive(request: Request) -> Response:
 
 
 async def _change(request: Request, status: Status) -> Response:
-    command = Change(request.name, status, key=request.key.number)
-    return Response(encode(await request.service.run(command, 1, views.experiment)))
+    await request.service.run(Change(request.name, status, key=request.key.number), 1, _unwrapped)
+    return Response((await request.service.show(request.name)).content)
+
+
+def _unwrapped(answer: Any) -> None:
+    unwrap(answer)
 
 
 async def ledger(request: Request) -> Response:
@@ -159,13 +177,13 @@ async def ledger(request: Request) -> Response:
     chosen = request.query["format"]
     iterator = pieces(service.ledger, record, chosen, int(request.query["after"]))
     try:
-        first = await service.read(next, iterator, b"")
+        first = await service.read_slowly(next, iterator, b"")
     except ImportError as error:
         raise ApiError("no_parquet", str(error), "format") from None
 
     async def parts() -> AsyncGenerator[bytes, None]:
         yield first
-        while part := await service.read(next, iterator, b""):
+        while part := await service.read_slowly(next, iterator, b""):
             if service.stopping.is_set():
                 raise LedgerUnavailable("the worker is stopping")
             yield part
@@ -175,7 +193,10 @@ async def ledger(request: Request) -> Response:
 
 
 def _record(request: Request) -> ExperimentRecord:
-    record = request.service.ledger.find(request.name)
+    try:
+        record = request.service.ledger.find(request.name)
+    except LedgerError as error:
+        raise ApiError("damaged", f"{error}; `belated ledger verify {request.name}` says more") from None
     if record is None:
         raise ApiError("unknown_experiment", f"there is no experiment {request.name!r}", "name")
     return record
@@ -183,7 +204,7 @@ def _record(request: Request) -> ExperimentRecord:
 
 async def stream(request: Request) -> Response:
     service = request.service
-    first = await service.run(Read(request.name), 0, views.experiment)
+    first = await service.show(request.name)
     if service.streams >= service.limits.streams:
         raise ApiError("busy", f"there are {service.streams} live views, as many as this worker allows")
 
@@ -197,7 +218,7 @@ async def stream(request: Request) -> Response:
             while not (gone.done() or stopping.done()):
                 await asyncio.wait((gone, stopping), timeout=LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
                 try:
-                    latest = await service.run(Read(request.name), 0, views.experiment)
+                    latest = await service.show(request.name)
                 except (LedgerUnavailable, ApiError):
                     latest = shown
                 if (latest.events, latest.status) != (shown.events, shown.status):
@@ -214,8 +235,8 @@ async def stream(request: Request) -> Response:
     return Response(parts(), kind=b"text/event-stream", headers={b"cache-control": b"no-store"})
 
 
-def _event(shown: Any) -> bytes:
-    return b"event: state\nid: %d\ndata: %s\n\n" % (shown.events, encode(shown))
+def _event(shown: Shown) -> bytes:
+    return b"event: state\nid: %d\ndata: %s\n\n" % (shown.events, shown.content)
 
 
 async def _gone(request: Request) -> None:
@@ -236,15 +257,17 @@ async def ready(request: Request) -> Response:
 
 async def show_metrics(request: Request) -> Response:
     service = request.service
-    records = await service.read(service.ledger.experiments)
-    names = [record.settings.name for record in records if record.status != Status.ARCHIVED]
-    asked = [service.run(Read(name), 0, metrics.experiment) for name in names if request.key.opens(name)]
-    done, late = await asyncio.wait(asked, timeout=METRICS_SECONDS) if asked else (set(), set())
-    for future in late:  # its commit hangs: what workers say of that is shown all the same
-        future.cancel()
-    shown = [future.result() for future in asked if future in done]
+    positions = await service.read(service.ledger.positions)
+    give_up = time.monotonic() + METRICS_SECONDS
+    shown = []
+    for each in positions:
+        if each.status != Status.ARCHIVED and request.key.opens(each.name):
+            with suppress(TimeoutError):  # what workers say is shown all the same
+                shown.append(await asyncio.wait_for(service.figures(each), max(0.01, give_up - time.monotonic())))
+    service.count_damaged()
     counters = [] if request.key.is_scoped else service.all_counters  # workers serve all experiments
-    return Response(metrics.text(shown, counters, service.routes), kind=metrics.KIND)
+    text = await service.read_slowly(metrics.text, [each for each in shown if each], counters, service.routes)
+    return Response(text, kind=metrics.KIND)
 
 
 async def openapi(request: Request) -> Response:

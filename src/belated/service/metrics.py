@@ -11,9 +11,9 @@ from prometheus_client.registry import Collector, CollectorRegistry
 
 from belated.ledger.delay_histogram import BOUNDS
 from belated.ledger.events import Fate
+from belated.ledger.state import ExperimentState
 from belated.service.counters import NO_ROUTE, SECONDS, SIZES, WorkerCounters
 from belated.service.process import process_figures
-from belated.service.views import unwrap
 
 KIND = CONTENT_TYPE_LATEST.encode()
 
@@ -33,9 +33,8 @@ class Figures(NamedTuple):
     delay_sum: float
 
 
-def experiment(answer: Any) -> Figures:
-    """Return the figures of an experiment, from the answer of a command."""
-    state = unwrap(answer).state
+def experiment(state: ExperimentState) -> Figures:
+    """Return the figures of an experiment."""
     return Figures(
         state.settings.name,
         state.bandit.rounds,
@@ -118,6 +117,9 @@ class _Everything(Collector):
         turned_away = CounterMetricFamily(
             "belated_connections_refused", "New connections refused at the limit.", labels=by_worker
         )
+        damaged = GaugeMetricFamily(
+            "belated_damaged_experiments", "Experiments whose records cannot be replayed.", labels=by_worker
+        )
         sizes = HistogramMetricFamily("belated_commit_size", "Decisions and outcomes in a commit.", labels=by_worker)
         seconds = HistogramMetricFamily("belated_commit_seconds", "How long commits took.", labels=by_worker)
         for k, counters in enumerate(self._all_counters):
@@ -133,12 +135,26 @@ class _Everything(Collector):
             connections.add_metric(worker, counters.get("connections"))
             gave_way.add_metric(worker, counters.get("connections_gave_way"))
             turned_away.add_metric(worker, counters.get("connections_refused"))
+            damaged.add_metric(worker, counters.get("damaged"))
             for family, bounds, (counts, total) in (
                 (sizes, SIZES, counters.commit_sizes()),
                 (seconds, SECONDS, counters.commit_seconds()),
             ):
                 family.add_metric(worker, _buckets(bounds, counts), total)
-        yield from (refused, busy, failed, queue, clock, oldest, connections, gave_way, turned_away, sizes, seconds)
+        yield from (
+            refused,
+            busy,
+            failed,
+            queue,
+            damaged,
+            clock,
+            oldest,
+            connections,
+            gave_way,
+            turned_away,
+            sizes,
+            seconds,
+        )
 
     def _of_requests(self) -> Iterator[Any]:
         """Show requests by route, as it stands in the table, and status. Those of no route have an empty one."""

@@ -86,6 +86,8 @@ def _refusals(operation: Operation) -> dict[int, list[str]]:
         codes += ["bad_json", "too_large", "invalid", "busy", "uncertain"]
     elif operation.method == "POST":
         codes += ["busy", "uncertain"]
+    if "unknown_experiment" in operation.refusals:
+        codes.append("damaged")
     if operation.query:
         codes.append("invalid")
     if operation.handler.__name__ == "stream":

@@ -2,32 +2,44 @@
 
 import asyncio
 import logging
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from typing import Any, TypeVar
 
-from belated.api.types import Deadline
-from belated.ledger.base import Ledger, LedgerUnavailable
+from belated.ledger.base import Ledger, LedgerUnavailable, Position
 from belated.ledger.commands import ApplyDeadlines, Command, KeepSnapshot
+from belated.ledger.events import Status
 from belated.ledger.forget import Older, forget
+from belated.ledger.keeper import Keeper
 from belated.ledger.migrations import MIGRATIONS
 from belated.ledger.processor import CommandProcessor
+from belated.ledger.warm import DEFAULT, Warmth, compile_all
 from belated.service.auth import SECONDS, Authenticator
 from belated.service.committer import Committer
 from belated.service.counters import WorkerCounters
 from belated.service.errors import ApiError
 from belated.service.limits import Limits
+from belated.service.metrics import Figures
 from belated.service.readiness import LOOK_SECONDS, Readiness
+from belated.service.reading import Reader, Shown
 from belated.service.stopping import OUTDATED, Stopping
 
 logger = logging.getLogger("belated.service")
 T = TypeVar("T")
 
 READERS = 4
-"""Threads for what only reads: lists, ledgers, keys."""
+"""Threads for what is read quickly: lists, keys, whether the ledger answers."""
+SLOW_READERS = 1
+"""Threads for what takes longer: states, digests, exports, metrics. Each piece of it waits its turn, so that however
+many ask, deciding shares the processor with so many of them.
+"""
+SWITCH_SECONDS = 0.0005
+"""How long a thread that reads may keep one that decides waiting, at most."""
 LOOK_FOR_DEADLINES = 0.25
-LIST_DEADLINES = 2.0
+LIST_SECONDS = 2.0
+EVICT_SECONDS = 5.0
 NOTE_USES = 2.0
 LOOK_FOR_UPGRADE = 2.0
 FORGET_SECONDS = 3600.0
@@ -48,7 +60,12 @@ class Service:
         self.limits = limits
         self.counters = counters
         self.all_counters = all_counters
-        self.processor = CommandProcessor(ledger)
+        self.warmth = Warmth()
+        self.keeper = Keeper(ledger)
+        self.processor = CommandProcessor(
+            ledger, keep_snapshot=self.keeper.keep, prepare=lambda settings: self.warmth.ensure(settings.learner)
+        )
+        self.reader = Reader(self.processor)
         self.committer = Committer(self.processor, limits, counters)
         self.readiness = Readiness(self.processor, self.committer, counters, limits.wait)
         self.auth = Authenticator(lambda: self.read(ledger.all_keys), limits.rate, len(all_counters))
@@ -60,23 +77,31 @@ class Service:
         self.stopping = stopping or Stopping()
         """Set as soon as the worker is told to stop: live views end."""
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="reader")
+        self._slow_readers = ThreadPoolExecutor(SLOW_READERS, thread_name_prefix="slow-reader")
+        self._compiler = ThreadPoolExecutor(1, thread_name_prefix="compiler")
         self._tasks: list[asyncio.Task[None]] = []
-        self._deadlines: list[str] = []
+        self._deadlines: set[str] = set()
+        self._listed = 0
+        """The number of the last experiment that was looked at for a deadline."""
+        self._events: dict[str, int] = {}
+        """How many events experiments have, when last looked at."""
 
     async def start(self) -> None:
         is_first = self.counters is self.all_counters[0]
         if is_first and (exposed := self.ledger.readable_by_others()):
             logger.warning("other users of this machine may read the ledger: %s; chmod 600 keeps them out", exposed)
+        sys.setswitchinterval(SWITCH_SECONDS)
         await self.auth.refresh()
-        await self.read(warm_up)
+        await self.warm(DEFAULT, *await self.read(self._learners))
         await self.readiness.start()
         self._tasks = [
             asyncio.create_task(self._repeat("looking after the ledger", LOOK_SECONDS, self.readiness.look)),
             asyncio.create_task(self._repeat("reading the keys", SECONDS, self.auth.refresh)),
-            asyncio.create_task(self._repeat("listing deadlines", LIST_DEADLINES, self._list_deadlines)),
+            asyncio.create_task(self._repeat("listing experiments", LIST_SECONDS, self._list)),
             asyncio.create_task(self._repeat("applying deadlines", LOOK_FOR_DEADLINES, self._apply_deadlines)),
             asyncio.create_task(self._repeat("noting the last use of keys", NOTE_USES, self._note_uses)),
             asyncio.create_task(self._repeat("looking for an upgrade", LOOK_FOR_UPGRADE, self._look_for_upgrade)),
+            asyncio.create_task(self._repeat("letting go of idle experiments", EVICT_SECONDS, self._evict)),
         ]
         if is_first and (age := self.limits.forget_after) is not None:
             every = min(FORGET_SECONDS, max(age, 1.0))
@@ -93,7 +118,9 @@ class Service:
         await asyncio.gather(*saves, return_exceptions=True)
         await self.committer.close()
         await self.readiness.stop()
-        self._readers.shutdown()
+        await self.read(self.keeper.close)
+        for threads in (self._compiler, self._slow_readers, self._readers):
+            threads.shutdown()
         self.ledger.close()
 
     def run(self, command: Command, size: int, finish: Callable[[Any], T]) -> "asyncio.Future[T]":
@@ -108,6 +135,32 @@ class Service:
         except LedgerUnavailable:
             self.readiness.suspect()
             raise
+
+    async def read_slowly(self, function: Callable[..., T], *arguments: Any) -> T:
+        """Return what a function gives that takes its time, after those that were asked for before."""
+        return await asyncio.get_running_loop().run_in_executor(self._slow_readers, function, *arguments)
+
+    async def show(self, name: str, digest: bool = False) -> Shown:
+        """Return an experiment as it is shown, with everything that was acknowledged before now."""
+        await self.committer.load(name)
+        return await self.read_slowly(self.reader.experiment, name, digest)
+
+    async def figures(self, position: Position) -> Figures | None:
+        """Return the figures of an experiment for the metrics; None where it is damaged."""
+        known = self.reader.known_figures(position.name, position.events)
+        if known is None:
+            await self.committer.load(position.name)
+            known = await self.read_slowly(self.reader.figures, position.name)
+        return known
+
+    async def warm(self, *specs: str) -> None:
+        """Return once experiments with these learners can be used without compiling anything."""
+        await asyncio.get_running_loop().run_in_executor(self._compiler, self.warmth.ensure, *specs)
+
+    def _learners(self) -> list[str]:
+        """Return the learners in use."""
+        active = (each for each in self.ledger.all_outlines() if each.status != Status.ARCHIVED)
+        return sorted({each.learner for each in active if each.learner})
 
     async def _repeat(self, what: str, seconds: float, do: Callable[[], Any]) -> None:
         """Do something every so many seconds. The log has a line when it fails and one when it works again."""
@@ -156,34 +209,49 @@ class Service:
         if erased and not self.stopping.is_set() and not self.ledger.scrub():
             logger.warning("ids were erased, but the log of %s could not be emptied of them yet", self.ledger.store)
 
-    async def _list_deadlines(self) -> None:
-        records = await self.read(self.ledger.experiments)
-        for each in records:
-            if isinstance(each.settings.missing, Deadline):
-                self.has_deadline(each.settings.name)
+    async def _list(self) -> None:
+        positions = await self.read(self.ledger.positions)
+        self._events = {each.name: each.events for each in positions}
+        if positions and positions[-1].number > self._listed:
+            self._listed, new = await self.read(self._with_deadlines, self._listed)
+            self._deadlines |= new
+        self.count_damaged()
+
+    def _with_deadlines(self, after: int) -> tuple[int, set[str]]:
+        """Return the last experiment after a number, and those that have a deadline."""
+        names = set()
+        for each in self.ledger.all_outlines(after):
+            after = each.number
+            if each.deadline:
+                names.add(each.name)
+        return after, names
 
     async def _apply_deadlines(self) -> None:
         now = self.ledger.clock.now()
-        due = [name for name in self._deadlines if self.processor.may_be_due(name, now)]
+        due = [name for name in self._deadlines if self.processor.may_be_due(name, self._events.get(name, 0), now)]
         while due:  # those that have more than fits into one transaction, again
-            more = await asyncio.gather(*(self.run(ApplyDeadlines(name), 0, bool) for name in due))
+            more = await asyncio.gather(*(self.run(ApplyDeadlines(name), 0, _is_more) for name in due))
             due = [name for name, is_more in zip(due, more, strict=True) if is_more]
+
+    async def _evict(self) -> None:
+        await self.read(self.processor.evict)
 
     def has_deadline(self, name: str) -> None:
         """Note that an experiment has a deadline."""
-        if name not in self._deadlines:
-            self._deadlines.append(name)
+        self._deadlines.add(name)
+
+    def count_damaged(self) -> None:
+        self.counters.set("damaged", len(self.processor.damaged))
 
 
 def _nothing(answer: Any) -> None:
     return None
 
 
+def _is_more(answer: Any) -> bool:
+    return answer is True
+
+
 def warm_up() -> None:
     """Compile and load what decides before anybody waits for it."""
-    from belated.live.bandit import Bandit
-
-    bandit = Bandit(2, seed=0)
-    bandit.observe(bandit.decide(), loss=0.0)
-    bandit.decide()
-    bandit.to_bytes()
+    compile_all([DEFAULT])

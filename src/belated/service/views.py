@@ -3,17 +3,20 @@
 import math
 from typing import Any
 
+from msgspec import UNSET
+
 from belated.api.types import ArmState, DelayQuantiles, Experiment, OutcomeCounts, Quantiles, Summary
+from belated.ledger.base import Outline
 from belated.ledger.commands import Refused, View
 from belated.ledger.delay_histogram import Sizes
-from belated.ledger.events import SECOND, ExperimentRecord, Fate, when
+from belated.ledger.events import SECOND, Fate, when
 from belated.service.errors import ApiError
 
 
-def experiment(answer: Any) -> Experiment:
-    """Return the state of an experiment, from the answer of a command."""
-    view = unwrap(answer)
-    assert isinstance(view, View)
+def experiment(view: View, digest: bool = False) -> Experiment:
+    """Return the state of an experiment as it is shown, perhaps with a digest of everything that the worker knows of
+    it.
+    """
     settings, state = view.record.settings, view.state
     bandit = state.bandit
     patience = bandit.patience
@@ -45,26 +48,19 @@ def experiment(answer: Any) -> Experiment:
             )
         ],
         events=state.position,
+        digest=state.digest() if digest else UNSET,
     )
 
 
-def experiment_with_digest(answer: Any) -> Experiment:
-    """Return the same, with a digest of everything that the worker knows of the experiment."""
-    shown = experiment(answer)
-    shown.digest = answer.state.digest()
-    return shown
-
-
-def summary(record: ExperimentRecord) -> Summary:
-    settings = record.settings
+def summary(outline: Outline) -> Summary:
     return Summary(
-        settings.name,
-        _status(record.status),
-        when(record.created),
-        settings.learner,
-        len(settings.arms),
-        record.rounds,
-        record.events,
+        outline.name,
+        _status(outline.status),
+        when(outline.created),
+        outline.learner or "",
+        outline.arms,
+        outline.rounds,
+        outline.events,
     )
 
 
