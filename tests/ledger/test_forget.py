@@ -156,6 +156,13 @@ def test_what_is_outstanding_settles_without_its_id(kind: str, learn: str, tmp_p
             assert settled == [(3, 2, None), (3, 3, "c"), (3, 5, None), (3, 6, "f")]
         else:
             assert settled == [(7, 1, None), (3, 2, None), (3, 3, "c"), (7, 4, None), (3, 5, None), (3, 6, "f")]
+        assert forget(ledger, record, Matching("*")) == 2  # c and f, in what was settled too
+        assert {each.id for each in ledger.events(record.number)} == {None}
+        first.run([Decide("one", ["g"]), Observe("one", [("g", 0.5)])])
+        controls.now += 11 * SECOND
+        first.run([ApplyDeadlines("one")])
+        assert forget(ledger, record, Ids(("g",))) == 1
+        assert {each.id for each in ledger.events(record.number)} == {None}
         for worker in (first, second):
             state = read(worker, "one").state
             now = ledger.find("one")
