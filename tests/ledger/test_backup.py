@@ -210,6 +210,7 @@ def test_the_ledger_itself_and_files_in_use_are_not_replaced(tmp_path: Path, cap
     assert belated("ledger", "backup", tmp_path / "none" / "b.db", "--store", store) == 2
     assert f"{tmp_path / 'none'}: No such file" in capsys.readouterr().err
     assert belated("ledger", "backup", tmp_path, "--store", store, "--force") == 2
+    assert f"{tmp_path} is there already" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("kind", KINDS)

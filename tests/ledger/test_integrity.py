@@ -235,6 +235,7 @@ def test_tables_beside_those_of_the_ledger_do_no_harm(store: str) -> None:
         ("UPDATE experiments SET position = position + 1", "'one' has 57 events, numbered 1 to 57, where 1 to 58"),
         ("DELETE FROM events WHERE number = 1", "'one' has 56 events, numbered 2 to 57, where 1 to 57"),
         ("DELETE FROM events WHERE number = 9", "'one' has 56 events, numbered 1 to 57, where 1 to 57"),
+        ("UPDATE events SET number = 0 WHERE number = 9", "'one' has 57 events, numbered 0 to 57, where 1 to 57"),
         ("UPDATE experiments SET rounds = rounds + 1", "'one' has 40 decisions, the last of round 40, where 41"),
     ],
 )

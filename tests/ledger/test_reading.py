@@ -9,6 +9,7 @@ import pytest
 from belated.ledger import open_ledger
 from belated.ledger.base import LedgerUnavailable
 from belated.ledger.keys import new_key
+from belated.ledger.reading import ReadingLedger
 from support.histories import belated, files, play, run
 from support.http_helpers import create, decide, observe, talk
 from support.ledger_helpers import MOST, settings
@@ -80,10 +81,13 @@ def test_who_reads_cannot_write(kind: str, tmp_path: Path) -> None:
     store = Stores.fresh(kind, tmp_path)
     play(store)
     with closing(open_ledger(store, read_only=True)) as reader:
+        assert isinstance(reader, ReadingLedger)
         with pytest.raises(LedgerUnavailable, match=r"read-?only"):
             reader.add_key(new_key("somebody", "admin")[1])
         with pytest.raises(LedgerUnavailable, match=r"read-?only"):
             reader.create(settings("two"), 0, MOST)
+        with pytest.raises(LedgerUnavailable, match=r"read-?only"), reader.connection() as connection:
+            reader.run(connection, "DELETE FROM keys")  # outside of a transaction, too
         assert [record.settings.name for record in reader.experiments()] == ["one"]
         assert [key.name for key in reader.all_keys()] == ["key of one"]
 
