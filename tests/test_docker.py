@@ -99,10 +99,9 @@ def test_the_commands_of_the_dockerfile_work_without_docker(tmp_path: Path) -> N
     source, home, cache = tmp_path / "src", tmp_path / "belated", tmp_path / "cache"
     source.mkdir()
     cache.mkdir()
-    ignored = shutil.ignore_patterns("__pycache__")
     for name in sent_to_docker():
         if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, source / name, ignore=ignored)
+            shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy(ROOT / name, source / name)
     install, compiled, _, warm = given("RUN")
