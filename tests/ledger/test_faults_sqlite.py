@@ -37,6 +37,7 @@ from support.faults import (
     wait_until_ready,
 )
 from support.faulty_vfs import CHANGES, EVERY, SYNC, WRITE, Disk, Fault
+from support.http_helpers import until
 from support.serving import Server
 
 MOST_OPERATIONS = 200
@@ -219,6 +220,7 @@ def wait_until_read(url: str) -> dict[str, Any]:
 
 
 def is_not_ready_and_says_why(url: str) -> None:
+    until(lambda: readiness(url)[0] == 503)
     for _ in range(3):
         status, reason = readiness(url)
         assert status == 503

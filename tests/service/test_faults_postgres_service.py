@@ -8,6 +8,7 @@ import psycopg
 import pytest
 
 from support.faults import HEADERS, NAME, PATH, Load, readiness, wait_until_ready
+from support.http_helpers import until
 from support.postgres import Postgres
 from support.serving import Server, is_alive
 
@@ -53,8 +54,7 @@ def test_a_database_that_is_killed_under_load_loses_nothing_and_the_service_goes
             postgres.restart()
             load.wait_for(200, 10)
     postgres.kill()
-    status, _ = readiness(server.url)
-    assert status == 503
+    until(lambda: readiness(server.url)[0] == 503)  # nobody asks for anything
     postgres.restart()
     wait_until_ready(server.url)
     assert is_alive(server.pid)
