@@ -353,3 +353,36 @@ def test_too_few_open_files_lower_the_limit_of_connections(monkeypatch: pytest.M
     assert module._within_open_files(Limits(connections=700)).connections == 700
     assert module._within_open_files(Limits(connections=100)).connections == 100
     assert asked == [(1_000, 1_000), (800, 1_000)]
+
+
+def test_a_buffer_that_is_fuller_each_time_has_been_emptied_in_between() -> None:
+    """An export fills it again as soon as it is empty: whoever looks four times a second may never see it shrink."""
+    import asyncio
+
+    from belated.service.counters import WorkerCounters, new_counters
+    from belated.service.gate import Gate
+    from belated.service.limits import Limits
+    from belated.service.protocol import Connection
+
+    class Transport:
+        size = 0
+
+        def get_write_buffer_size(self) -> int:
+            self.size += 100
+            return self.size
+
+    async def main(reads: bool) -> bool:
+        gate = Gate(Limits(unread_seconds=1), WorkerCounters(new_counters(1), 0))
+        connection = Connection(gate, None, None)
+        connection.transport = Transport()
+        for k in range(40):
+            gate.now = k * 0.25
+            if connection._takes_nothing(gate.now):
+                return False
+            connection.pause_writing()
+            if reads:
+                connection.resume_writing()
+        return True
+
+    assert asyncio.run(main(reads=True))
+    assert not asyncio.run(main(reads=False))
