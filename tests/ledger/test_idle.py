@@ -11,13 +11,10 @@ from belated.ledger import open_ledger
 from belated.ledger.commands import ApplyDeadlines, Decide, Observe
 from belated.ledger.events import SECOND
 from belated.ledger.keeper import Snapshot
-from belated.ledger.loaded import BYTES, BYTES_AN_ARM
 from belated.ledger.processor import CommandProcessor
 from belated.ledger.sql import SqlLedger
 from support.protocol_model import START, Controls, made, new, read
 from support.serving import KINDS, Stores
-
-SIZE = BYTES + 3 * BYTES_AN_ARM
 
 
 @pytest.fixture(params=KINDS)
@@ -61,8 +58,9 @@ def test_beyond_the_budget_those_go_that_were_used_least_lately(ledger: SqlLedge
     processor = CommandProcessor(ledger)
     for name in [*names, "a"]:
         processor.run([Decide(name, [None])])
-    assert processor.evict(60.0, 4 * SIZE) == []
-    assert processor.evict(60.0, 2 * SIZE) == ["b", "c"]
+    sizes = [processor._loaded[name].size for name in names]
+    assert processor.evict(60.0, sum(sizes)) == []
+    assert processor.evict(60.0, sum(sizes[:2])) == ["b", "c"]
     assert sorted(processor.names()) == ["a", "d"]
 
 

@@ -39,6 +39,8 @@ SCRUB_TIMEOUT_MS = 500
 """How long deciders may wait while the log is emptied."""
 SCRUB_ATTEMPTS = 20
 PRIVATE = 0o600
+TURN_SECONDS = 2.0
+"""How long to queue up; whoever has waited longer writes as soon as SQLite's own lock is free."""
 WAIT_SECONDS = 0.0003
 """How long to wait before looking again: SQLite's own waits grow to a tenth of a second."""
 MOST_ROWS = 256
@@ -112,7 +114,7 @@ class SqliteLedger(SqlLedger):
             _make_private(self._path)
         connection = apsw.Connection(self._path, vfs=self._vfs, statementcachesize=200)
         try:
-            connection.set_busy_handler(_wait)
+            connection.set_busy_handler(_Patience(BUSY_SECONDS))
             _write_ahead(connection)
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute("PRAGMA secure_delete = FAST")  # fewer copies of what is erased later, at no cost
@@ -141,8 +143,8 @@ class SqliteLedger(SqlLedger):
         except OSError:
             file = None
         try:
-            tries = 0
-            while file is not None and not _locked(file) and _wait(tries):
+            patience, tries = _Patience(TURN_SECONDS), 0
+            while file is not None and not _locked(file) and patience(tries):
                 tries += 1
             yield
         finally:
@@ -168,7 +170,7 @@ class SqliteLedger(SqlLedger):
                 except apsw.BusyError:
                     blocked = True
                 finally:
-                    connection.set_busy_handler(_wait)
+                    connection.set_busy_handler(_Patience(BUSY_SECONDS))
             if not blocked:
                 return True
             time.sleep(0.05 * (attempt + 1))
@@ -202,12 +204,22 @@ def _make_private(path: str) -> None:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, PRIVATE))
 
 
-def _wait(tries: int) -> bool:
-    """Wait a moment for somebody else who writes; return False where that has taken too long."""
-    if tries * WAIT_SECONDS > BUSY_SECONDS:
-        return False
-    time.sleep(WAIT_SECONDS)
-    return True
+class _Patience:
+    """Waits a moment for somebody else who writes, each time it is called; gives up after some seconds."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._until = 0.0
+
+    def __call__(self, tries: int) -> bool:
+        """Return whether to try once more, after so many tries."""
+        now = time.monotonic()
+        if tries == 0:
+            self._until = now + self._seconds
+        if now > self._until:
+            return False
+        time.sleep(WAIT_SECONDS)
+        return True
 
 
 def _locked(file: int) -> bool:

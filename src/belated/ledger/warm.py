@@ -70,6 +70,7 @@ def _exercise() -> None:
     state.drawn()
     again = ExperimentState.from_bytes(state.settings, state.to_bytes())
     _ = again.bandit.patience, again.bandit.drift, again.bandit.warnings
+    again.look_in(lambda after, until, most: [])
     again.decide("again", 5)
 
 

@@ -25,7 +25,7 @@ from belated.learners.learner import Value
 from belated.live import snapshot, warning
 from belated.live.decisions import Decision, Receipt, check_delay, checked_loss, round_of
 from belated.live.labels import Arm, arm_labels
-from belated.live.running import Running
+from belated.live.running import Running, tune_live
 from belated.templates.display import html_table, largest, number
 
 _DRAWS = 128  # random numbers fetched at once: one at a time they would cost more than the decision
@@ -63,17 +63,7 @@ class Bandit(Running):
         seed: Any = None,
         **parameters: Value,
     ) -> None:
-        tuned = learners.tune(learner, **parameters)
-        if isinstance(tuned, learners.PythonLearner):
-            raise InvalidValue(
-                f"learner {tuned.label!r} is plain Python, for simulations; live, call it yourself", "learner"
-            )
-        if tuned.settled:
-            raise InvalidValue(
-                f"settled is {tuned.settled}, which is for simulations; live, observe outcomes when they are settled,"
-                ' or let an experiment of the service learn at its deadline: "learn": "deadline"',
-                "settled",
-            )
+        tuned = tune_live(learner, **parameters)
         labels = arm_labels(arms)
         params = tuned.params
         clock = rounds.new_clock()

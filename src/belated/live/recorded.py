@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from belated import learners
 from belated.core import rounds
 from belated.core.kernels import entry
 from belated.core.rounds import Run
@@ -17,7 +16,7 @@ from belated.learners.learner import Value
 from belated.live import snapshot, warning
 from belated.live.decisions import Receipt
 from belated.live.outstanding import Outstanding
-from belated.live.running import Running
+from belated.live.running import Running, tune_live
 
 
 class Made(NamedTuple):
@@ -41,8 +40,7 @@ class RecordedBandit(Running):
     """
 
     def __init__(self, arms: int, learner: str, **parameters: Value) -> None:
-        tuned = learners.tune(learner, **parameters)
-        assert isinstance(tuned, TunedLearner)
+        tuned = tune_live(learner, **parameters)
         clock = rounds.new_clock()
         tuned.learner.connect(clock)
         run = Run(tuned.learner.new_state(arms), tuned.params, clock, rounds.new_memory(), np.full(arms, 1.0 / arms))
@@ -211,11 +209,10 @@ class RecordedBandit(Running):
         """Go on from a snapshot; who has the record sets `open.find` before the next decision."""
         header, arrays = snapshot.unpack(blob)
         try:
-            tuned = learners.tune(header["learner"], **header["parameters"])
+            tuned = tune_live(header["learner"], **header["parameters"])
             frontier, late, own, head = (header[name] for name in ("frontier", "late", "own", "outstanding"))
         except (ValueError, LookupError) as error:
             raise SnapshotError(f"the snapshot is not of decisions on record: {error}") from error
-        assert isinstance(tuned, TunedLearner)
         fits = tuned.learner.fits(arrays["state"], header["arms"])
         snapshot.check_sizes(arrays, header["arms"], tuned.learner.name, fits, tuned.learner.size(header["arms"]))
         clock = rounds.clock_of(arrays["clock"])

@@ -5,9 +5,28 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from belated import learners
 from belated.core.kernels import PATIENCE, entry
 from belated.core.rounds import Run
-from belated.learners import TunedLearner
+from belated.errors import InvalidValue
+from belated.learners import Learner, TunedLearner
+from belated.learners.learner import Value
+
+
+def tune_live(learner: str | Learner | TunedLearner, **parameters: Value) -> TunedLearner:
+    """Return a learner with parameters, one that can decide live."""
+    tuned = learners.tune(learner, **parameters)
+    if isinstance(tuned, learners.PythonLearner):
+        raise InvalidValue(
+            f"learner {tuned.label!r} is plain Python, for simulations; live, call it yourself", "learner"
+        )
+    if tuned.settled:
+        raise InvalidValue(
+            f"settled is {tuned.settled}, which is for simulations; live, observe outcomes when they are settled,"
+            ' or let an experiment of the service learn at its deadline: "learn": "deadline"',
+            "settled",
+        )
+    return tuned
 
 
 class Running:

@@ -15,7 +15,8 @@ from belated.ledger.base import ExperimentExists, LedgerError, LedgerUnavailable
 from belated.ledger.commands import Change, Decide, Observe
 from belated.ledger.events import SECOND, ExperimentRecord, ExperimentSettings, Status
 from belated.ledger.export import FORMATS, pieces
-from belated.live.bandit import Bandit
+from belated.live.labels import arm_labels
+from belated.live.recorded import RecordedBandit
 from belated.service import metrics, views
 from belated.service.errors import ApiError
 from belated.service.http import Request, Response, encode
@@ -120,7 +121,7 @@ def _settings(body: NewExperiment) -> ExperimentSettings:
     arms: list[str | int] = list(range(body.arms)) if isinstance(body.arms, int) else body.arms
     seed = secrets.randbelow(MOST_SEED + 1) if body.seed is None else body.seed
     try:
-        Bandit(arms, body.learner, seed=seed, **body.parameters)
+        RecordedBandit(len(arm_labels(arms)), body.learner, **body.parameters)
     except (ValueError, TypeError) as error:
         raise ApiError("invalid", str(error)[:MOST_SAID], _field_of(error)) from None
     return ExperimentSettings(body.name, arms, body.learner, body.parameters, seed, body.missing)
