@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 SUDO := $(shell test $$(id -u) = 0 || echo sudo)
 
-.PHONY: run test test-openapi test-rest check browser bench format clean
+.PHONY: run test test-openapi test-rest check browser wrk bench format clean
 
 run: $(READY)
 	$(BIN)/belated compare
@@ -42,7 +42,11 @@ check: $(READY) browser
 browser:
 	@command -v chromium > /dev/null || { $(SUDO) apt-get update -q && $(SUDO) apt-get install -y -q chromium; }
 
-bench: $(READY)
+# benchmarks of the service are loaded by wrk
+wrk:
+	@command -v wrk > /dev/null || { $(SUDO) apt-get update -q && $(SUDO) apt-get install -y -q wrk; }
+
+bench: $(READY) wrk
 	$(BIN)/python benchmarks/bench.py
 
 format: $(READY)

@@ -1,4 +1,9 @@
-"""What the service costs: durable decisions a second against the same stack's bare echo, and more."""
+"""What the service costs: durable decisions a second against the same server with nothing behind it, and more.
+
+wrk makes the load (load.py). All servers are up for the whole of the run, and each is loaded in turn, so that a machine
+that is busy with other things slows all of them alike. A ratio is taken within each turn; shown is the median, with the
+least and the most.
+"""
 
 import contextlib
 import os
@@ -12,7 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
-from load import KEY, decisions, load, one_decision
+from load import KEY, Measured, load
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from belated.api.types import MOST_AT_ONCE
@@ -27,9 +32,9 @@ from support.serving import free_port
 
 Row = tuple[str, str, str, bool | None]
 TURNS = 5
-SECONDS = 2.0
 MANY = 512
 """Connections that keep two workers busy."""
+EXPERIMENTS = 100
 EVENTS = 1_000_000
 MEMORY_DECISIONS = 1_000_000
 
@@ -62,91 +67,121 @@ def running(arguments: list[str], port: int) -> Iterator[int]:
 
 
 @contextlib.contextmanager
-def service(store: str, workers: int = 1, *, group: bool = True) -> Iterator[tuple[int, int]]:
-    """`belated serve` with experiments `one` and `two`: its port and its process id."""
+def echo() -> Iterator[int]:
+    """The bare server: its port."""
+    port = free_port()
+    with running([str(Path(__file__).parent / "echo.py"), str(port)], port):
+        yield port
+
+
+@contextlib.contextmanager
+def service(store: str, workers: int = 1, *, experiments: int = 1, group: bool = True) -> Iterator[tuple[int, int]]:
+    """`belated serve` with experiments e0, e1, …: its port and its process id."""
     port = free_port()
     with contextlib.closing(open_ledger(store)) as ledger:
         ensure_admin(ledger, KEY)
     serve = ["-m", "belated.cli", "serve", "--store", store, "--port", str(port), "--workers", str(workers)]
     with running(serve if group else ["-c", ONE_BY_ONE, store, str(port)], port) as pid:
         with Client(f"http://127.0.0.1:{port}", KEY) as client:
-            for name in ("one", "two"):
-                client.create(name, ["blue", "green", "red"])
-                client.decide_many(name, 100)
+            for k in range(experiments):
+                client.create(f"e{k}", ["blue", "green", "red"])
+                client.decide_many(f"e{k}", 100)
         yield port, pid
 
 
-def path(name: str) -> str:
-    return f"/v1/experiments/{name}/decisions"
+class Turns:
+    """Loads measured in turns; once before, unmeasured."""
 
+    def __init__(self, turns: int, **works: Callable[[], Measured]) -> None:
+        self._found: dict[str, list[Measured]] = {name: [] for name in works}
+        for turn in range(turns + 1):
+            for name, work in works.items():
+                measured = work()
+                if turn:
+                    self._found[name].append(measured)
 
-def in_turns(**works: Callable[[], float]) -> dict[str, float]:
-    """The median rate of each, measured in turns; once before, unmeasured."""
-    rates: dict[str, list[float]] = {name: [] for name in works}
-    for turn in range(TURNS + 1):
-        for name, work in works.items():
-            rate = work()
-            if turn:
-                rates[name].append(rate)
-    return {name: statistics.median(each) for name, each in rates.items()}
+    def rate(self, name: str) -> float:
+        """The median of the requests a second."""
+        return statistics.median(each.rate for each in self._found[name])
 
+    def milliseconds(self, name: str) -> tuple[float, float]:
+        """The medians of p50 and p99."""
+        found = self._found[name]
+        return statistics.median(each.p50 for each in found) * 1e3, statistics.median(each.p99 for each in found) * 1e3
 
-def ratio(name: str, measured: float, target: float) -> Row:
-    return name, f"{measured:.2f}", f"at least {target:g}", measured >= target
+    def ratios(self, name: str, other: str, times: float = 1.0) -> list[float]:
+        """The rate of one over that of another, in each turn."""
+        pairs = zip(self._found[name], self._found[other], strict=True)
+        return [times * one.rate / two.rate for one, two in pairs]
 
+    def shown(self, what: str, name: str, times: float = 1.0) -> Row:
+        return what, f"{times * self.rate(name):,.0f} /s", "", None
 
-def sqlite_rows(folder: Path) -> tuple[list[Row], float]:
-    echo_port = free_port()
-    echo = str(Path(__file__).parent / "echo.py")
-    with (
-        running([echo, str(echo_port)], echo_port),
-        service(f"sqlite:///{folder}/group.db") as (port, _),
-        service(f"sqlite:///{folder}/single.db", group=False) as (single, _),
-    ):
-        rates = in_turns(
-            echo=lambda: load(echo_port, [path("one")], one_decision, seconds=SECONDS).rate,
-            durable=lambda: load(port, [path("one")], one_decision, seconds=SECONDS).rate,
-            single=lambda: load(single, [path("one")], one_decision, seconds=SECONDS).rate,
-            batches=lambda: 1000 * load(port, [path("one")], decisions(1000), connections=4, seconds=SECONDS).rate,
+    def compared(self, what: str, name: str, other: str, target: float | None = None, times: float = 1.0) -> Row:
+        found = self.ratios(name, other, times)
+        median = statistics.median(found)
+        measured = f"{median:.2f} ({min(found):.2f} to {max(found):.2f})"
+        return (
+            (what, measured, "", None) if target is None else (what, measured, f"at least {target:g}", median >= target)
         )
-        half = load(port, [path("two")], one_decision, seconds=3 * SECONDS, rate=rates["durable"] / 2)
-    p50, p99 = half.quantile(0.5), half.quantile(0.99)
-    found: list[Row] = [
-        ("service: bare echo of the same stack, 128 connections", f"{rates['echo']:,.0f} /s", "", None),
-        ("  durable decisions, SQLite, one worker", f"{rates['durable']:,.0f} /s", "", None),
-        ratio("  of the echo", rates["durable"] / rates["echo"], 0.6),
-        ratio("  times one commit a request", rates["durable"] / rates["single"], 5),
-        ratio("  batches of 1,000, times single decisions", rates["batches"] / rates["durable"], 10),
-        ("  at half of the top rate: p50, p99", f"{p50 * 1e3:.1f} ms, {p99 * 1e3:.1f} ms", "", None),
-        ("  p99 over p50", f"{p99 / p50:.1f}", "at most 20", p99 <= 20 * p50),
-    ]
-    return found, rates["durable"]
+
+    def latency(self, what: str, name: str, most: float | None = None) -> Row:
+        p50, p99 = self.milliseconds(name)
+        measured = f"{p50:.1f} ms, {p99:.1f} ms"
+        return (
+            (what, measured, "", None)
+            if most is None
+            else (what, measured, f"ratio at most {most:g}", p99 <= most * p50)
+        )
 
 
-def postgres_rows(folder: Path) -> list[Row]:
+def load_rows(folder: Path) -> list[Row]:
     server = Postgres.start()
-    both = [path("one"), path("two")]
     with (
-        service(f"sqlite:///{folder}/beside.db") as (embedded, _),
-        service(server.new_database()) as (one, _),
-        service(server.new_database(), workers=2) as (two, _),
+        echo() as bare,
+        service(f"sqlite:///{folder}/one.db") as (sqlite, _),
+        service(f"sqlite:///{folder}/single.db", group=False) as (single, _),
+        service(f"sqlite:///{folder}/two.db", workers=2, experiments=2) as (sqlite_two, _),
+        service(server.new_database()) as (postgres, _),
+        service(server.new_database(), experiments=EXPERIMENTS) as (postgres_many, _),
+        service(server.new_database(), workers=2, experiments=2) as (postgres_two, _),
     ):
-        rates = in_turns(
-            embedded=lambda: load(embedded, [path("one")], one_decision, seconds=SECONDS).rate,
-            two_on_one=lambda: load(two, [path("one")], one_decision, seconds=SECONDS).rate,
-            one=lambda: load(one, both, one_decision, seconds=SECONDS).rate,
-            two_on_two=lambda: load(two, both, one_decision, seconds=SECONDS).rate,
-            one_busy=lambda: load(one, both, one_decision, connections=MANY, seconds=SECONDS).rate,
-            two_busy=lambda: load(two, both, one_decision, connections=MANY, seconds=SECONDS).rate,
+        found = Turns(
+            TURNS,
+            echo=lambda: load(bare),
+            sqlite=lambda: load(sqlite),
+            single=lambda: load(single),
+            batches=lambda: load(sqlite, size=1000, connections=4),
+            sqlite_two=lambda: load(sqlite_two),
+            postgres=lambda: load(postgres),
+            postgres_many=lambda: load(postgres_many, experiments=EXPERIMENTS),
+            two_on_one=lambda: load(postgres_two),
+            one_busy=lambda: load(postgres_many, experiments=2, connections=MANY),
+            two_busy=lambda: load(postgres_two, experiments=2, connections=MANY),
         )
+        calm = Turns(TURNS, half=lambda: load(sqlite, rate=found.rate("sqlite") / 2))
     server.close()
     return [
-        ("service: PostgreSQL, two workers, one experiment", f"{rates['two_on_one']:,.0f} /s", "", None),
-        ratio("  of SQLite's rate", rates["two_on_one"] / rates["embedded"], 0.5),
-        (f"  one worker, two experiments, {MANY} connections", f"{rates['one_busy']:,.0f} /s", "", None),
-        ("  two workers", f"{rates['two_busy']:,.0f} /s", "", None),
-        ratio("  times one worker's", rates["two_busy"] / rates["one_busy"], 1.3),
-        ("  times one worker's, with 128 connections", f"{rates['two_on_two'] / rates['one']:.2f}", "", None),
+        found.shown("service: bare ASGI server that echoes, 128 connections", "echo"),
+        found.shown("  durable decisions, SQLite, one worker", "sqlite"),
+        found.compared("  of the bare server's", "sqlite", "echo", 0.5),
+        found.latency("  p50, p99", "sqlite"),
+        calm.latency("  p50, p99 at half of the top rate", "half", 20),
+        found.compared("  times one commit a request", "sqlite", "single", 5),
+        found.shown("  decisions in batches of 1,000", "batches", 1000),
+        found.compared("  times single decisions", "batches", "sqlite", 10, 1000),
+        found.shown("  SQLite, two workers, one experiment", "sqlite_two"),
+        found.compared("  of one worker's", "sqlite_two", "sqlite"),
+        found.latency("  p50, p99", "sqlite_two"),
+        found.shown("service: PostgreSQL, one worker, one experiment", "postgres"),
+        found.compared("  of the bare server's", "postgres", "echo"),
+        found.latency("  p50, p99", "postgres"),
+        found.shown(f"  {EXPERIMENTS} experiments", "postgres_many"),
+        found.compared("  of one experiment's", "postgres_many", "postgres"),
+        found.latency("  p50, p99", "postgres_many"),
+        found.shown("  two workers, one experiment", "two_on_one"),
+        found.compared("  of SQLite's", "two_on_one", "sqlite", 0.5),
+        found.compared(f"  two workers over one, two experiments, {MANY} connections", "two_busy", "one_busy", 1.3),
     ]
 
 
@@ -154,17 +189,17 @@ def restart_rows(folder: Path) -> list[Row]:
     """Ready again with many events: from the start of the process to the first decision."""
     store = f"sqlite:///{folder}/long.db"
     ledger = open_ledger(store)
-    ledger.create(ExperimentSettings("one", ["blue", "green", "red"], "guarded", {}, 7, "wait"), 0, 10)
+    ledger.create(ExperimentSettings("e0", ["blue", "green", "red"], "guarded", {}, 7, "wait"), 0, 10)
     book = CommandProcessor(ledger)
     for k in range(EVENTS // 2 // MOST_AT_ONCE):
         ids = [f"{k}-{j}" for j in range(MOST_AT_ONCE)]
-        book.run([Decide("one", ids), Observe("one", [(name, 0.5) for name in ids])])
+        book.run([Decide("e0", ids), Observe("e0", [(name, 0.5) for name in ids])])
     ledger.close()
     port = free_port()
     serve = ["-m", "belated.cli", "serve", "--store", store, "--port", str(port)]
     begun = time.monotonic()
     with running(serve, port), Client(f"http://127.0.0.1:{port}", KEY) as client:
-        decision = client.decide("one")
+        decision = client.decide("e0")
         seconds = time.monotonic() - begun
     assert decision.round == EVENTS // 2 + 1
     return [
@@ -183,8 +218,8 @@ def memory_rows(folder: Path) -> list[Row]:
     with service(f"sqlite:///{folder}/memory.db") as (port, pid), Client(f"http://127.0.0.1:{port}", KEY) as client:
         for k in range(MEMORY_DECISIONS // MOST_AT_ONCE):
             ids = [f"{k}-{j}" for j in range(MOST_AT_ONCE)]
-            client.decide_many("one", ids)
-            client.observe_many("one", losses={name: 0.5 for j, name in enumerate(ids) if j % 10})
+            client.decide_many("e0", ids)
+            client.observe_many("e0", losses={name: 0.5 for j, name in enumerate(ids) if j % 10})
             if (k + 1) % (MEMORY_DECISIONS // MOST_AT_ONCE // 10) == 0:
                 sizes.append(resident(pid))
     growth = sizes[-1] - sizes[1]
@@ -204,5 +239,4 @@ def resident(pid: int) -> float:
 def rows() -> list[Row]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        found, _ = sqlite_rows(folder)
-        return found + postgres_rows(folder) + restart_rows(folder) + memory_rows(folder)
+        return load_rows(folder) + restart_rows(folder) + memory_rows(folder)

@@ -1,25 +1,32 @@
-"""The same stack with nothing behind it: a request is decoded, an answer of a decision's form is encoded."""
+"""The same server with nothing behind it: a bare ASGI application that answers with the body of the request."""
 
 import sys
+from typing import Any
 
-import msgspec
 import uvicorn
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
-
-from belated.api.types import DecisionRequest, DecisionResponse
-
-_decoder = msgspec.json.Decoder(DecisionRequest)
 
 
-async def echo(request: Request) -> Response:
-    asked = _decoder.decode(await request.body())
-    answer = DecisionResponse(asked.id or "", 1, "blue", 0.25)
-    return Response(msgspec.json.encode(answer), media_type="application/json")
+async def echo(scope: Any, receive: Any, send: Any) -> None:
+    body = b""
+    more = True
+    while more:
+        message = await receive()
+        body += message.get("body", b"")
+        more = message.get("more_body", False)
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
 
 
-if __name__ == "__main__":
-    app = Starlette(routes=[Route("/v1/experiments/{name}/decisions", echo, methods=["POST"])])
-    uvicorn.run(app, port=int(sys.argv[1]), log_level="warning", access_log=False)
+if __name__ == "__main__":  # with the settings of belated.service.server
+    uvicorn.run(
+        echo,
+        port=int(sys.argv[1]),
+        lifespan="off",
+        access_log=False,
+        log_level="warning",
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=75,
+        ws="none",
+    )
