@@ -1,5 +1,5 @@
 """What belated costs, each figure a ratio or a difference taken in one run. `make bench`, or with names: bench.py
-bulk live.
+bulk live. `outstanding` takes long and is done by name only; outstanding=100000 takes fewer decisions.
 
 Timings that are compared are taken in turns, many times over, and compared by their medians, so that a machine that is
 busy with other things now and then slows both sides alike.
@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import bench_league
+import bench_outstanding
 import bench_readers
 import bench_service
 import bench_theory
@@ -211,16 +212,26 @@ SECTIONS: dict[str, Callable[[], list[Row]]] = {
     "service": bench_service.rows,
     "readers": bench_readers.rows,
 }
+BY_NAME: dict[str, Callable[[int], list[Row]]] = {"outstanding": bench_outstanding.rows}
+"""With a number: outstanding=100000."""
+
+
+def section(name: str) -> Callable[[], list[Row]]:
+    """What a name of the command line stands for."""
+    word, _, number = name.partition("=")
+    if word in BY_NAME and (number.isdigit() or name == word):
+        return lambda: BY_NAME[word](int(number or bench_outstanding.DECISIONS))
+    if name not in SECTIONS:
+        sys.exit(f"bench: unknown {name}; allowed is {', '.join([*SECTIONS, *BY_NAME])}, or outstanding=NUMBER")
+    return SECTIONS[name]
 
 
 def main(names: list[str]) -> None:
-    unknown = set(names) - set(SECTIONS)
-    if unknown:
-        sys.exit(f"bench: unknown {', '.join(unknown)}; allowed is {', '.join(SECTIONS)}")
+    sections = [section(name) for name in names or SECTIONS]
     print(f"Python {platform.python_version()}, numpy {np.__version__}, {platform.machine()}")
     results = []
-    for name in names or SECTIONS:
-        for what, measured, target, met in SECTIONS[name]():
+    for measure in sections:
+        for what, measured, target, met in measure():
             verdict = "" if met is None else "met" if met else "MISSED"
             print(f"{what:<88} {measured:>14}  {target:<16} {verdict}", flush=True)
             results.append({"what": what.strip(), "measured": measured, "target": target, "met": met})

@@ -1,6 +1,7 @@
 -- What wrk sends: decisions with new ids, or outcomes of decisions whose ids are numbers.
 -- Arguments: key, what (decisions or outcomes), first number, how many in a request (0: one, not in a list),
--- how many experiments (e0, e1, …, asked in turn), mean pause of a connection in milliseconds (0: none).
+-- how many experiments, asked in turn, the number of the first (0: e0), mean pause of a connection in milliseconds
+-- (0: none).
 
 local heads, number, size, experiments, pause, asked, outcomes = {}, 0, 0, 1, 0, 0, false
 local format, concat, random, log = string.format, table.concat, math.random, math.log
@@ -21,14 +22,14 @@ end
 
 function init(args)
    outcomes, number, size = args[2] == "outcomes", tonumber(args[3]), tonumber(args[4])
-   experiments, pause = tonumber(args[5]), tonumber(args[6])
+   experiments, pause = tonumber(args[5]), tonumber(args[7])
    local before = number
    local length = #body()  -- numbers have a fixed width, so that every body is as long
    number = before
    for k = 0, experiments - 1 do
       heads[k] = format(
          "POST /v1/experiments/e%d/%s HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n",
-         k, args[2], args[1], length
+         k + tonumber(args[6]), args[2], args[1], length
       )
    end
    math.randomseed(1)

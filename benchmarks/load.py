@@ -45,11 +45,13 @@ def load(
     first: int | None = None,
     size: int = 0,
     experiments: int = 1,
+    experiment: int = 0,
     connections: int = CONNECTIONS,
     seconds: int = SECONDS,
     rate: float = 0.0,
 ) -> Measured:
-    """Load the server at a port for some seconds: decisions or outcomes of the experiments e0, e1, … in turn.
+    """Load the server at a port for some seconds: decisions or outcomes of `experiments` experiments in turn, the first
+    of which is `experiment`: e0, e1, …
 
     Ids are numbers of 16 digits from `first`, new ones if it is not given. `size` asks for lists of so many. With
     `rate`, connections pause at random so that there are about so many requests a second.
@@ -60,7 +62,7 @@ def load(
     begin = next(_numbers) if first is None else first
     pause = 1000 * connections / rate if rate else 0.0
     command = [program, "-t1", f"-c{connections}", f"-d{seconds}s", "--timeout", "30s", "-s", str(SCRIPT)]
-    given = [KEY, what, f"{begin}", f"{size}", f"{experiments}", f"{pause}"]
+    given = [KEY, what, f"{begin}", f"{size}", f"{experiments}", f"{experiment}", f"{pause}"]
     done = subprocess.run(
         [*command, f"http://127.0.0.1:{port}", "--", *given], capture_output=True, text=True, check=True
     )
