@@ -88,7 +88,7 @@ def test_deadlines_are_remembered_without_the_state(ledger: SqlLedger) -> None:
     assert wakes_at(processor, 1, START + 11 * SECOND)
     processor.evict(0.0)
     assert wakes_at(processor, 1, START + 11 * SECOND)
-    read(processor, "one")
+    assert processor.read("one", lambda view: view.state.position) == 1  # without a transaction: nobody looks again
     assert wakes_at(processor, 1, START + 11 * SECOND)
     processor.evict(0.0)
     controls.now = START + 11 * SECOND
