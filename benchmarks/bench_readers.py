@@ -3,28 +3,25 @@
 import asyncio
 import contextlib
 import multiprocessing
-import statistics
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
-from bench_service import Row, path, service
-from load import KEY, Measured, load, one_decision
+from bench_service import Row, Turns, service
+from load import KEY, Measured, load
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from belated.client import Client
 from support.postgres import Postgres
 
 TURNS = 5
-SECONDS = 3.0
+SECONDS = 3
 RATE = 200.0
 """Decisions a second: far from the most that there can be."""
 EVENTS = 30_000
-READERS = ["/one?digest=true", "/one/ledger", "/one", "/one/stream"] * 2
+READERS = ["/e0?digest=true", "/e0/ledger", "/e0", "/e0/stream"] * 2
 METRICS = "/metrics"
-MANY = 100
-"""Experiments that are served at once."""
 
 
 async def _read(port: int, path: str) -> None:
@@ -59,88 +56,35 @@ def readers(port: int) -> Iterator[None]:
 
 
 def _decide(port: int) -> Measured:
-    return load(port, [path("one")], one_decision, connections=8, seconds=SECONDS, rate=RATE)
+    return load(port, connections=8, seconds=SECONDS, rate=RATE)
 
 
 def reader_rows(name: str, store: str) -> list[Row]:
-    without, with_readers = [], []
     with service(store) as (port, _):
         with Client(f"http://127.0.0.1:{port}", KEY) as client:
             for _ in range(EVENTS // 1000):
-                client.decide_many("one", 1000)
-        _decide(port)
-        for _ in range(TURNS):
-            without.append(_decide(port))
+                client.decide_many("e0", 1000)
+
+        def read_meanwhile() -> Measured:
             with readers(port):
-                with_readers.append(_decide(port))
+                return _decide(port)
 
-    def middle(measured: list[Measured], share: float) -> float:
-        return statistics.median(each.quantile(share) for each in measured)
-
-    p99, p99_read = middle(without, 0.99), middle(with_readers, 0.99)
-    shown = f"{middle(without, 0.5) * 1e3:.1f}, {p99 * 1e3:.1f} ms"
-    shown_read = f"{middle(with_readers, 0.5) * 1e3:.1f}, {p99_read * 1e3:.1f} ms"
+        found = Turns(TURNS, alone=lambda: _decide(port), read=read_meanwhile)
+    (p50, p99), (p50_read, p99_read) = found.milliseconds("alone"), found.milliseconds("read")
     return [
-        (f"readers: {name}, p50 and p99 of decisions, nobody reads", shown, "", None),
-        ("  with eight readers and one of the metrics", shown_read, "", None),
+        (f"readers: {name}, p50 and p99 of decisions, nobody reads", f"{p50:.1f} ms, {p99:.1f} ms", "", None),
+        ("  with eight readers and one of the metrics", f"{p50_read:.1f} ms, {p99_read:.1f} ms", "", None),
         ("  p99 over that without", f"{p99_read / p99:.1f}", "at most 5", p99_read <= 5 * p99),
-    ]
-
-
-def _turns(**works: Callable[[], Measured]) -> dict[str, list[Measured]]:
-    found: dict[str, list[Measured]] = {name: [] for name in works}
-    for turn in range(TURNS + 1):
-        for name, work in works.items():
-            measured = work()
-            if turn:
-                found[name].append(measured)
-    return found
-
-
-def many_rows(store: str) -> list[Row]:
-    """One hundred experiments against one, on PostgreSQL."""
-    names = [f"many-{k}" for k in range(MANY)]
-    with service(store) as (port, _):
-        with Client(f"http://127.0.0.1:{port}", KEY) as client:
-            for name in names:
-                client.create(name, ["blue", "green", "red"])
-        paths = [path(name) for name in names]
-        found = _turns(
-            one=lambda: load(port, [path("one")], one_decision, seconds=2.0),
-            many=lambda: load(port, paths, one_decision, seconds=2.0),
-        )
-    rates = {name: statistics.median(each.rate for each in measured) for name, measured in found.items()}
-    share = rates["many"] / rates["one"]
-    return [
-        ("group commits: PostgreSQL, one experiment, 128 connections", f"{rates['one']:,.0f} /s", "", None),
-        (f"  {MANY} experiments", f"{rates['many']:,.0f} /s", "", None),
-        ("  of the rate with one", f"{share:.2f}", "at least 0.6", share >= 0.6),
-    ]
-
-
-def worker_rows(store: str) -> list[Row]:
-    """Two workers on one SQLite file."""
-    both = [path("one"), path("two")]
-    with service(store, workers=2) as (port, _):
-        found = _turns(two=lambda: load(port, both, one_decision, connections=16, seconds=SECONDS, rate=RATE))["two"]
-    p50 = statistics.median(each.quantile(0.5) for each in found)
-    p99 = statistics.median(each.quantile(0.99) for each in found)
-    return [
-        ("SQLite, two workers, two experiments: p50, p99", f"{p50 * 1e3:.1f}, {p99 * 1e3:.1f} ms", "", None),
-        ("  p99 over p50", f"{p99 / p50:.1f}", "at most 5", p99 <= 5 * p50),
     ]
 
 
 def rows() -> list[Row]:
     server = Postgres.start()
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
         try:
             return [
-                *reader_rows("SQLite", f"sqlite:///{folder}/read.db"),
+                *reader_rows("SQLite", f"sqlite:///{name}/read.db"),
                 *reader_rows("PostgreSQL", server.new_database()),
-                *many_rows(server.new_database()),
-                *worker_rows(f"sqlite:///{folder}/two.db"),
             ]
         finally:
             server.close()

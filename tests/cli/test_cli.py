@@ -250,7 +250,7 @@ def test_without_its_extra_the_service_says_what_it_needs(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name in [
-        name for name in sys.modules if name.startswith(("belated.cli.service", "belated.ledger", "belated.api"))
+        name for name in sys.modules if name.startswith(("belated.cli.keys", "belated.ledger", "belated.api"))
     ]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "msgspec", None)

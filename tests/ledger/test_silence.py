@@ -86,7 +86,7 @@ def test_a_server_that_freezes_in_the_middle_is_given_up_on(
                 frozen.append(word)
                 freezing.enter_context(server.frozen())
 
-        run, lock, append = ledger.run, module.PostgresTransaction.lock, module.PostgresTransaction.append
+        run, lock, append = ledger.run, module.PostgresTransaction.lock_many, module.PostgresTransaction.append_many
 
         def running(connection: Any, statement: str, given: Sequence[Any] = ()) -> list[Any]:
             freeze(statement)
@@ -101,8 +101,8 @@ def test_a_server_that_freezes_in_the_middle_is_given_up_on(
             append(self, *given)
 
         monkeypatch.setattr(ledger, "run", running)
-        monkeypatch.setattr(module.PostgresTransaction, "lock", locking)
-        monkeypatch.setattr(module.PostgresTransaction, "append", appending)
+        monkeypatch.setattr(module.PostgresTransaction, "lock_many", locking)
+        monkeypatch.setattr(module.PostgresTransaction, "append_many", appending)
         begun = time.monotonic()
         with pytest.raises(LedgerUnavailable) as refused:
             processor.run([Decide(NAME, ["asked"])])

@@ -5,7 +5,6 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import fields
 from pathlib import Path
 
 import httpx
@@ -13,7 +12,7 @@ import pytest
 
 from belated.cli.main import main
 from belated.errors import InvalidValue
-from belated.service.limits import Limits, option
+from belated.service.limits import Limits, option, options_of_limits
 from support.http_helpers import at, create, done, problem, serving, state, talk, until
 from support.serving import ADMIN_KEY, free_port
 
@@ -24,7 +23,7 @@ def test_every_limit_is_an_option_with_its_default(capsys: pytest.CaptureFixture
     with pytest.raises(SystemExit):
         main(["serve", "--help"])
     said = " ".join(capsys.readouterr().out.split())
-    for limit in fields(Limits):
+    for limit in options_of_limits():
         found = re.search(rf"{option(limit.name)} N (.+?)(?= --|$)", said)
         assert found is not None, limit.name
         assert found[1].replace("- ", "-").endswith(f"default: {limit.default:,}"), found[1]
@@ -32,7 +31,7 @@ def test_every_limit_is_an_option_with_its_default(capsys: pytest.CaptureFixture
 
 def test_the_docs_list_every_limit_with_its_default() -> None:
     text = DOCS.read_text()
-    for limit in fields(Limits):
+    for limit in options_of_limits():
         assert f"| `{option(limit.name)}` | {limit.default:,} |".replace(".0 |", " |") in text, limit.name
 
 

@@ -126,7 +126,7 @@ def test_quantiles_and_json_hold_up_nobody(store: str, monkeypatch: pytest.Monke
 def test_an_export_holds_up_nobody(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from belated.ledger import export
 
-    with gated(monkeypatch, export, "_line", lambda event, arms: True) as gate:
+    with gated(monkeypatch, export, "_line", lambda *given: True) as gate:
         reply = asyncio.run(read_while_others_decide(store, gate, at("one", "/ledger"), ("one", "two")))
     assert [json.loads(line)["number"] for line in reply.content.splitlines()] == [1]
 

@@ -62,6 +62,11 @@ def exported(http: httpx.Client, name: str, format: str, after: int = 0) -> byte
     return response.content
 
 
+def neutral(cell: str) -> str:
+    """A cell that no spreadsheet takes for a formula."""
+    return f"'{cell}" if cell.startswith(("=", "+", "-", "@", "\t", "\r")) else cell
+
+
 def from_csv(content: bytes) -> list[list[str]]:
     return list(csv.reader(io.StringIO(content.decode(), newline="")))
 
@@ -111,7 +116,7 @@ def test_the_formats_hold_the_same_rows(http: httpx.Client, after: int) -> None:
 
     first, *others = from_csv(exported(http, "formats", "csv", after))
     assert tuple(first) == COLUMNS
-    assert others == [["" if value is None else str(value) for value in line.values()] for line in lines]
+    assert others == [["" if value is None else neutral(str(value)) for value in line.values()] for line in lines]
 
     table = from_parquet(exported(http, "formats", "parquet", after))
     assert tuple(table.column_names) == COLUMNS

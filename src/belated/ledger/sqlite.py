@@ -5,12 +5,10 @@ be; readers do not wait. apsw brings an SQLite of known age and shows it as it i
 by its name.
 """
 
-import errno
-import fcntl
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from itertools import chain
 from typing import Any, ClassVar
 
@@ -39,8 +37,6 @@ SCRUB_TIMEOUT_MS = 500
 """How long deciders may wait while the log is emptied."""
 SCRUB_ATTEMPTS = 20
 PRIVATE = 0o600
-TURN_SECONDS = 2.0
-"""How long to queue up; whoever has waited longer writes as soon as SQLite's own lock is free."""
 WAIT_SECONDS = 0.0003
 """How long to wait before looking again: SQLite's own waits grow to a tenth of a second."""
 MOST_ROWS = 256
@@ -127,29 +123,7 @@ class SqliteLedger(SqlLedger):
         return connection.execute(statement, given).fetchall()
 
     def begin(self, connection: apsw.Connection) -> None:
-        with self._turn():
-            connection.execute("BEGIN IMMEDIATE")
-
-    @contextmanager
-    def _turn(self) -> Iterator[None]:
-        """Queue up behind whoever waits to write: nobody is passed over, as SQLite's own lock would have it.
-
-        Only waiting is done by this; where the file cannot be locked, SQLite's lock does it alone.
-        """
-        try:
-            file = (
-                None if self._vfs else os.open(f"{self._path}-turn", os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, PRIVATE)
-            )
-        except OSError:
-            file = None
-        try:
-            patience, tries = _Patience(TURN_SECONDS), 0
-            while file is not None and not _locked(file) and patience(tries):
-                tries += 1
-            yield
-        finally:
-            if file is not None:
-                os.close(file)
+        connection.execute("BEGIN IMMEDIATE")
 
     def read_clock(self, connection: apsw.Connection) -> int:
         return wall_time()
@@ -220,15 +194,6 @@ class _Patience:
             return False
         time.sleep(WAIT_SECONDS)
         return True
-
-
-def _locked(file: int) -> bool:
-    """Return whether a file could be locked at once."""
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        return error.errno not in (errno.EWOULDBLOCK, errno.EINTR)  # a file system without locks: as good as locked
-    return True
 
 
 def _write_ahead(connection: apsw.Connection) -> None:

@@ -160,8 +160,8 @@ class _Replay:
             return
         decided = self._decided[round]
         waited = max(0, event.at - decided)
-        # ids may have been erased, also after the decision was read
-        fits = event.id is None or self._named[round] in (_ERASED, hash(event.id))
+        # the id may have been erased after the decision was read
+        fits = event.id is None or self._named[round] == hash(event.id)
         fits = fits and (self._arms[round], waited) == (event.arm, event.waited)
         if not fits or (event.mark is not None and _fingerprint(event) != self._made[round]):
             self.faults.append(f"event {number} does not fit the decision of round {round}")
