@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import sys
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
@@ -37,6 +38,11 @@ many ask, deciding shares the processor with so many of them.
 """
 SWITCH_SECONDS = 0.0005
 """How long a thread that reads may keep one that decides waiting, at most."""
+BUSY_SECONDS = 1.0
+"""Whether somebody decides is told by a commit so long ago."""
+PAUSES = 3.0
+MOST_PAUSE = 0.1
+"""A slow reader then rests so many times as long as it read, at most so many seconds."""
 LOOK_FOR_DEADLINES = 0.25
 LIST_SECONDS = 2.0
 EVICT_SECONDS = 5.0
@@ -138,7 +144,19 @@ class Service:
 
     async def read_slowly(self, function: Callable[..., T], *arguments: Any) -> T:
         """Return what a function gives that takes its time, after those that were asked for before."""
-        return await asyncio.get_running_loop().run_in_executor(self._slow_readers, function, *arguments)
+        return await asyncio.get_running_loop().run_in_executor(
+            self._slow_readers, self._with_pauses, function, *arguments
+        )
+
+    def _with_pauses(self, function: Callable[..., T], *arguments: Any) -> T:
+        """Do what takes its time; while others decide, rest afterwards, so that they have most of the processor."""
+        begun = time.monotonic()
+        try:
+            return function(*arguments)
+        finally:
+            ended = time.monotonic()
+            if ended - self.processor.wrote < BUSY_SECONDS:
+                time.sleep(min(PAUSES * (ended - begun), MOST_PAUSE))
 
     async def show(self, name: str, digest: bool = False) -> Shown:
         """Return an experiment as it is shown, with everything that was acknowledged before now."""
