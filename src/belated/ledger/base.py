@@ -301,6 +301,9 @@ class Ledger(ABC):
         that a commit takes, and those of experiments of these names.
         """
 
+    def tidy(self) -> None:  # noqa: B027
+        """Do what the database would otherwise do in the middle of somebody's commit; nothing, where there is none."""
+
     @abstractmethod
     def close(self) -> None:
         """Let go of what is open."""

@@ -5,7 +5,7 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from time import monotonic, perf_counter
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from starlette.routing import Router
 from starlette.types import Receive, Scope, Send
@@ -15,13 +15,16 @@ from belated.ledger.base import Ledger, LedgerUnavailable, Uncertain
 from belated.service.counters import NO_ROUTE, WorkerCounters, new_counters
 from belated.service.docs import docs_page
 from belated.service.errors import ApiError
-from belated.service.http import Endpoint, Gone, Response, encode, refused, send_response
+from belated.service.http import Asked, Endpoint, Gone, Response, encode, refused, send_response
 from belated.service.limits import Limits
 from belated.service.log import REQUEST_ID, given_id, id_maker, log_access
 from belated.service.openapi import document
 from belated.service.routes import ONE, OPERATIONS
 from belated.service.service import Service
 from belated.service.stopping import Stopping
+
+if TYPE_CHECKING:
+    from belated.service.exchange import Exchange
 
 logger = logging.getLogger("belated.service")
 
@@ -77,7 +80,7 @@ class Application(Router):
 
     def __init__(self, lifespan: Any, access_log: bool) -> None:
         super().__init__(lifespan=lifespan)
-        self._access_log = access_log
+        self.logs_access = access_log
         self._new_id = id_maker()
         paths: dict[str, dict[str, Endpoint]] = {}
         for k, operation in enumerate(OPERATIONS):
@@ -127,7 +130,7 @@ class Application(Router):
             response = _refusal(error, scope)
         seconds = perf_counter() - begun
         service.counters.answered(route, response.status, seconds)
-        if self._access_log:
+        if self.logs_access:
             log_access(method, scope.get("raw_path", b""), response.status, seconds, scope.get("client"))
         try:
             await send_response(response, send, request_id.encode(), method == "HEAD")
@@ -135,6 +138,37 @@ class Application(Router):
             logger.error("the response to %s %s was cut short: %s", method, scope["path"], error)
         except ConnectionError:
             return  # whoever asked has gone
+
+    def begin(self, exchange: "Exchange") -> bool:
+        """Begin to answer an ordinary request for decisions or report of outcomes, which has come as a whole, without a
+        task of its own; return False, nothing done, where the request is not so ordinary.
+        """
+        scope = exchange.scope
+        if scope["method"] != "POST":
+            return False
+        path: str = scope["path"]
+        name, slash, rest = path[len(_BELOW) :].partition("/")
+        found = self._below.get(slash + rest) if path.startswith(_BELOW) and name else None
+        endpoint = found.endpoints.get("POST") if found else None
+        if endpoint is None or b"%" in scope["raw_path"] or scope["query_string"]:
+            return False
+        authorization = request_id = None
+        for header, value in scope["headers"]:
+            if header == b"authorization":
+                if authorization is not None:
+                    return False
+                authorization = value
+            elif header == b"x-request-id":
+                request_id = given_id(value)
+        asked = endpoint.asked(self.service, name, authorization, bytes(exchange.body))
+        if asked is None:
+            return False
+        reply = Reply(self, exchange, endpoint.number, asked, request_id or self._new_id())
+        try:
+            self.service.committer.submit(asked.command, asked.size, asked.finish, reply)
+        except ApiError as error:
+            asyncio.get_running_loop().call_soon(reply.set_exception, error)  # not while the request is being parsed
+        return True
 
     def _find(self, scope: Scope, method: str) -> tuple[str, Endpoint]:
         """Return the experiment that a path names, if any, and what is to be done."""
@@ -155,6 +189,46 @@ class Application(Router):
             message = f"{method} is not possible here; {found.allowed} is"
             raise ApiError("wrong_method", message, allow=found.allowed)
         return name, endpoint
+
+
+class Reply:
+    """Whoever waits for the answer to an ordinary request: a future, as far as the committer knows."""
+
+    __slots__ = ("_app", "_asked", "_begun", "_exchange", "_id", "_route")
+
+    def __init__(self, app: Application, exchange: "Exchange", route: int, asked: Asked, request_id: str) -> None:
+        self._app = app
+        self._exchange = exchange
+        self._route = route
+        self._asked = asked
+        self._id = request_id
+        self._begun = perf_counter()
+
+    def done(self) -> bool:
+        """Return whether nobody waits any more."""
+        return self._exchange.is_gone
+
+    def set_result(self, result: Any) -> None:
+        try:
+            response = self._asked.respond(self._app.service, result)
+        except Exception as error:
+            response = _refusal(error, self._exchange.scope)
+        self._send(response)
+
+    def set_exception(self, error: Exception) -> None:
+        REQUEST_ID.set(self._id)
+        self._send(_refusal(error, self._exchange.scope))
+
+    def _send(self, response: Response) -> None:
+        seconds = perf_counter() - self._begun
+        scope = self._exchange.scope
+        self._app.service.counters.answered(self._route, response.status, seconds)
+        if self._app.logs_access:
+            REQUEST_ID.set(self._id)
+            log_access("POST", scope["raw_path"], response.status, seconds, scope.get("client"))
+        headers = [(b"content-type", response.kind), (b"x-request-id", self._id.encode()), *response.headers.items()]
+        assert isinstance(response.body, bytes)
+        self._exchange.write(response.status, headers, response.body)
 
 
 def _refusal(error: Exception, scope: Scope) -> Response:

@@ -72,14 +72,18 @@ class Committer:
         if not self._processor.is_loaded(name):
             await self._loop.run_in_executor(self._loaders, self._processor.load, name)
 
-    def submit(self, command: Command, size: int, finish: Callable[[Any], Any]) -> "asyncio.Future[Any]":
-        """Have a command carried out: `finish(answer)`, made in the thread that did it, once it is committed."""
+    def submit(
+        self, command: Command, size: int, finish: Callable[[Any], Any], told: Any = None
+    ) -> "asyncio.Future[Any]":
+        """Have a command carried out: `finish(answer)`, made in the thread that did it, once it is committed. Whoever
+        is to be told has the methods of a future that say so; a future, if nobody is given.
+        """
         if self._queued + size > self._limits.queue and self._queued:
             self._counters.add("busy")
             raise ApiError("busy", f"{self._queued} decisions and outcomes are waiting to be committed; try again soon")
         if self._closing:
             raise ApiError("stopping", "this worker is stopping; ask again")
-        future = self._loop.create_future()
+        future: Any = self._loop.create_future() if told is None else told
         entries = self._waiting.get(command.name)
         if entries is None:
             entries = self._waiting[command.name] = deque()

@@ -95,6 +95,22 @@ class Exchange:
         else:
             connection.refuse(*(self._failure or ("internal", "the service failed; its log has more")))
 
+    @property
+    def is_gone(self) -> bool:
+        """Whether the client has gone, or was answered."""
+        return self._gone or self.ended
+
+    def write(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
+        """Write the whole answer at once."""
+        connection = self._connection
+        if self._gone or connection.transport.is_closing():
+            return
+        headers.append((b"content-length", b"%d" % len(body)))
+        self._start = {"status": status, "headers": headers}
+        self._started = self.ended = True
+        connection.transport.write(self._head() + body)
+        connection.answered(self)
+
     async def receive(self) -> Message:
         connection = self._connection
         if self.expects:

@@ -6,10 +6,10 @@ import secrets
 import time
 from collections.abc import AsyncGenerator
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from belated import __version__, learners
-from belated.api.types import MOST_SEED, Deadline, Experiments, Health, NewExperiment, OutcomeReport
+from belated.api.types import MOST_SEED, Deadline, Experiments, Health, NewExperiment, OutcomeReceipt, OutcomeReport
 from belated.errors import InvalidValue
 from belated.ledger.base import ExperimentExists, LedgerError, LedgerUnavailable, TooManyExperiments
 from belated.ledger.commands import Change, Decide, Observe
@@ -19,10 +19,13 @@ from belated.live.labels import arm_labels
 from belated.live.recorded import RecordedBandit
 from belated.service import metrics, views
 from belated.service.errors import ApiError
-from belated.service.http import Request, Response, encode
+from belated.service.http import Asked, Request, Response, encode
 from belated.service.reading import Shown
 from belated.service.validation import below
 from belated.service.views import unwrap
+
+if TYPE_CHECKING:
+    from belated.service.service import Service
 
 METRICS_SECONDS = 2.0
 """How long /metrics waits for the figures of experiments; those that are not there by then are left out."""
@@ -34,29 +37,49 @@ LOOK_SECONDS = 0.5
 
 
 async def decide(request: Request) -> Response:
-    body, key = request.body, request.key.number
-    if isinstance(body, list):
-        command = Decide(request.name, [each.id for each in body], key=key)
-        return Response(await request.service.run(command, len(body), _encoded))
-    return Response(await request.service.run(Decide(request.name, (body.id,), key=key), 1, _first_encoded))
+    return await _run(request, decision(request.name, request.body, request.key.number))
 
 
 async def observe(request: Request) -> Response:
-    body = request.body
+    return await _run(request, outcome(request.name, request.body, request.key.number))
+
+
+async def _run(request: Request, asked: Asked) -> Response:
+    return asked.respond(request.service, await request.service.run(asked.command, asked.size, asked.finish))
+
+
+def decision(name: str, body: Any, key: int | None) -> Asked:
+    """Return what a request for a decision, or for a list of them, asks for."""
+    if isinstance(body, list):
+        return Asked(Decide(name, [each.id for each in body], key=key), len(body), _encoded, _as_it_is)
+    return Asked(Decide(name, (body.id,), key=key), 1, _first_encoded, _as_it_is)
+
+
+def outcome(name: str, body: Any, key: int | None) -> Asked:
+    """Return what a report of an outcome, or of a list of them, asks for."""
     outcomes = body if isinstance(body, list) else [body]
     losses = [(each.decision, _loss(body, k, each)) for k, each in enumerate(outcomes)]
-    command = Observe(request.name, losses, key=request.key.number)
-    receipts = await request.service.run(command, len(outcomes), unwrap)
+    return Asked(Observe(name, losses, key=key), len(outcomes), unwrap, _receipts if outcomes is body else _receipt)
+
+
+def _as_it_is(service: "Service", answer: bytes) -> Response:
+    return Response(answer)
+
+
+def _receipts(service: "Service", receipts: list[OutcomeReceipt]) -> Response:
     for receipt in receipts:
         if receipt.receipt in ("repeated", "conflict", "unknown"):
-            request.service.counters.add(receipt.receipt)
-    if isinstance(body, list):
-        return Response(encode(receipts))
+            service.counters.add(receipt.receipt)
+    return Response(encode(receipts))
+
+
+def _receipt(service: "Service", receipts: list[OutcomeReceipt]) -> Response:
+    _receipts(service, receipts)
     (receipt,) = receipts
     if receipt.receipt == "conflict":
-        raise ApiError("conflict", receipt.message, "loss")
+        raise ApiError("conflict", str(receipt.message), "loss")
     if receipt.receipt == "unknown":
-        raise ApiError("unknown_decision", receipt.message, "decision")
+        raise ApiError("unknown_decision", str(receipt.message), "decision")
     return Response(encode(receipt))
 
 

@@ -6,13 +6,14 @@ Handlers get a `Request` and give a `Response`; whatever goes wrong is an `ApiEr
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qsl
 
 import msgspec
 from starlette.types import Message, Receive, Scope, Send
 
 from belated.api.types import shown
+from belated.ledger.commands import Command
 from belated.service.auth import NOBODY, Caller
 from belated.service.errors import ApiError, invalid
 
@@ -80,10 +81,23 @@ class Operation:
     refusals: tuple[str, ...] = ()
     """Codes of errors beyond those that every operation shares."""
     query: tuple[Query, ...] = ()
+    asked: "Callable[[str, Any, int | None], Asked] | None" = None
+    """What is asked for, where that is a command and nothing else: by the experiment, the body and the key's number."""
 
 
 class Gone(Exception):
     """The client went away before all of its request had come. There is nothing to do, and nobody to answer."""
+
+
+class Asked(NamedTuple):
+    """A command that answers a request."""
+
+    command: Command
+    size: int
+    finish: Callable[[Any], Any]
+    """Makes something of the answer, in the thread that carried the command out."""
+    respond: "Callable[[Service, Any], Response]"
+    """Makes the response of that, in the event loop."""
 
 
 class Endpoint:
@@ -95,7 +109,25 @@ class Endpoint:
         self._operation = operation
         self._role = operation.role
         self._handler = operation.handler
+        self._asked = operation.asked
         self._decode = msgspec.json.Decoder(operation.body).decode if operation.body else None
+
+    def asked(self, service: "Service", name: str, authorization: bytes | None, raw: bytes) -> Asked | None:
+        """Return what an ordinary request asks for, where that is all there is to do: its key is known and allows it,
+        and its body is as it should be. None where the request needs more than that: `answer` does it.
+        """
+        if self._asked is None or self._decode is None or self._role is None or len(raw) > service.limits.body:
+            return None
+        caller = service.auth.known(authorization, self._role, name)
+        if caller is None:
+            return None
+        try:
+            body = self._decode(raw or b"{}")
+            if type(body) is list and len(body) > service.limits.at_once:
+                return None
+            return self._asked(name, body, caller.number)
+        except (msgspec.MsgspecError, ValueError, RecursionError, ApiError):
+            return None
 
     async def answer(
         self,

@@ -307,6 +307,8 @@ class Connection(asyncio.BufferedProtocol):
             if self._stopping:
                 exchange.keep_alive = False
             self.gate.waiting.pop(self, None)
+            if exchange.complete and self.app.begin(exchange):
+                return
             task = exchange.task = self.loop.create_task(exchange.run())
             self.server_state.tasks.add(task)
 

@@ -69,6 +69,7 @@ OPERATIONS = [
         body=DecisionRequest | Annotated[list[DecisionRequest], _SOME],
         body_required=False,
         refusals=("unknown_experiment", "paused", "archived"),
+        asked=handlers.decision,
     ),
     Operation(
         "POST",
@@ -79,6 +80,7 @@ OPERATIONS = [
         {200: OutcomeReceipt | list[OutcomeReceipt]},
         body=OutcomeReport | Annotated[list[OutcomeReport], _SOME],
         refusals=("unknown_experiment", "unknown_decision", "conflict"),
+        asked=handlers.outcome,
     ),
     *(
         Operation(

@@ -46,6 +46,7 @@ MOST_PAUSE = 0.1
 LOOK_FOR_DEADLINES = 0.25
 LIST_SECONDS = 2.0
 EVICT_SECONDS = 5.0
+TIDY_SECONDS = 1.0
 NOTE_USES = 2.0
 LOOK_FOR_UPGRADE = 2.0
 FORGET_SECONDS = 3600.0
@@ -109,6 +110,8 @@ class Service:
             asyncio.create_task(self._repeat("looking for an upgrade", LOOK_FOR_UPGRADE, self._look_for_upgrade)),
             asyncio.create_task(self._repeat("letting go of idle experiments", EVICT_SECONDS, self._evict)),
         ]
+        if is_first:
+            self._tasks.append(asyncio.create_task(self._repeat("tidying the ledger", TIDY_SECONDS, self._tidy)))
         if is_first and (age := self.limits.forget_after) is not None:
             every = min(FORGET_SECONDS, max(age, 1.0))
             self._tasks.append(asyncio.create_task(self._repeat("erasing old ids", every, self._forget_old)))
@@ -250,6 +253,9 @@ class Service:
         while due:  # those that have more than fits into one transaction, again
             more = await asyncio.gather(*(self.run(ApplyDeadlines(name), 0, _is_more) for name in due))
             due = [name for name, is_more in zip(due, more, strict=True) if is_more]
+
+    async def _tidy(self) -> None:
+        await self.read(self.ledger.tidy)
 
     async def _evict(self) -> None:
         await self.read(self.processor.evict)
