@@ -28,8 +28,10 @@ DECISIONS = 10_000_000
 DEADLINES = 1_000_000
 TURNS = 3
 SECONDS = 1
+MOST_REPORTED = 40_000
+"""Outcomes that can be reported in a turn, more than a worker takes."""
 ARMS: list[str | int] = ["blue", "green", "red"]
-DEADLINE_RATE = 2_000
+DEADLINE_RATE = 20_000
 """Decisions a second that this machine makes at least while the experiment with deadlines is filled."""
 COMMANDS = 2
 """Commands of MOST_AT_ONCE decisions in a transaction while an experiment is filled."""
@@ -97,7 +99,7 @@ def restart_rows(full: str, empty: str) -> list[Row]:
 
 def rate_rows(store: str, count: int) -> list[Row]:
     """Decisions and outcomes of e0, which has all those outstanding, and of e1, which has none, in turns."""
-    pool = count // (TURNS + 2)
+    pool = min(count // (TURNS + 2), MOST_REPORTED)
     taken = {0: 0, 1: 0}
 
     def outcomes(port: int, experiment: int) -> Measured:

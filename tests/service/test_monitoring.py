@@ -96,7 +96,7 @@ def test_any_worker_shows_the_requests_and_processes_of_all(tmp_path_factory: py
 def test_the_age_of_what_waits_is_shown(tmp_path_factory: pytest.TempPathFactory) -> None:
     with serving("sqlite", tmp_path_factory) as server, talk(server) as http:
         create(http, "held")
-        assert figures(http)("belated_queue_oldest_seconds") == 0
+        until(lambda: figures(http)("belated_queue_oldest_seconds") == 0)
         with closing(apsw.Connection(server.store.removeprefix("sqlite:///"))) as other, ThreadPoolExecutor(3) as pool:
             other.execute("BEGIN IMMEDIATE")
             begun = time.monotonic()
