@@ -91,6 +91,9 @@ def test_the_service_goes_on_without_a_damaged_experiment(
                 assert reply.json()["rounds"] == 4 + k
             for path in ("/v1/experiments/bad", "/v1/experiments/bad?digest=true"):
                 assert (await http.get(path)).json()["code"] == "damaged"
+            if damage == "settings that are not JSON":
+                assert (await http.get("/v1/experiments/bad/ledger")).json()["code"] == "damaged"
+            assert (await http.get("/v1/experiments/well/ledger")).status_code == 200
             text = (await http.get("/metrics")).text
             assert 'belated_damaged_experiments{worker="0"} 1.0' in text
             assert 'belated_decisions_total{experiment="well"} 5.0' in text

@@ -11,7 +11,7 @@ from starlette.routing import Router
 from starlette.types import Receive, Scope, Send
 
 from belated import __version__
-from belated.ledger.base import Ledger, LedgerUnavailable, Uncertain
+from belated.ledger.base import Ledger, LedgerError, LedgerUnavailable, Uncertain
 from belated.service.counters import NO_ROUTE, WorkerCounters, new_counters
 from belated.service.docs import docs_page
 from belated.service.errors import ApiError
@@ -239,6 +239,8 @@ def _refusal(error: Exception, scope: Scope) -> Response:
         return refused(ApiError("uncertain", str(error)))
     if isinstance(error, LedgerUnavailable):
         return refused(ApiError("ledger_unavailable", str(error)))
+    if isinstance(error, LedgerError):
+        return refused(ApiError("damaged", f"{error}; `belated ledger verify` says more"))
     logger.error("%s %s failed", scope["method"], scope["path"], exc_info=error)
     return refused(ApiError("internal", "this should not have happened; the service's log has more"))
 

@@ -6,10 +6,11 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from contextvars import copy_context
 from typing import Any, TypeVar
 
-from belated.ledger.base import Ledger, LedgerUnavailable, Position
+from belated.ledger.base import Ledger, LedgerError, LedgerUnavailable, Position
 from belated.ledger.commands import ApplyDeadlines, Command, KeepSnapshot
 from belated.ledger.events import Status
 from belated.ledger.forget import Older, forget
@@ -226,7 +227,11 @@ class Service:
 
     def _forget_all(self) -> None:
         which = Older(self.limits.forget_after or 0.0)
-        erased = sum([forget(self.ledger, each, which, self.stopping.is_set) for each in self.ledger.experiments()])
+        erased = 0
+        for outline in self.ledger.all_outlines():
+            with suppress(LedgerError):  # a damaged experiment is left alone
+                record = self.ledger.find(outline.name)
+                erased += forget(self.ledger, record, which, self.stopping.is_set) if record else 0
         if erased and not self.stopping.is_set() and not self.ledger.scrub():
             logger.warning("ids were erased, but the log of %s could not be emptied of them yet", self.ledger.store)
 
