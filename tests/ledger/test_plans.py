@@ -62,3 +62,4 @@ def test_postgresql_uses_indexes_before_it_has_statistics(statement: str, tmp_pa
     assert "Index" in plan
     assert "Seq Scan" not in plan
     assert "Materialize" not in plan
+    assert "Bitmap" not in plan

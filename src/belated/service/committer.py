@@ -236,7 +236,8 @@ class Committer:
         """
         waiting = [entries for name, entries in self._waiting.items() if name not in self._loading]
         batches = [*self._committing.values(), *waiting]
-        return time.monotonic() - min((entry.since for batch in batches for entry in batch), default=time.monotonic())
+        now = time.monotonic()
+        return now - min((entry.since for batch in batches for entry in batch), default=now)
 
     def _put_back(self, entries: list[_Entry]) -> None:
         """Let commands wait again, before those that came after them, since somebody else had locked the experiment."""
