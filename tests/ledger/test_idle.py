@@ -9,10 +9,11 @@ import pytest
 from belated.api.types import Deadline
 from belated.ledger import open_ledger
 from belated.ledger.commands import ApplyDeadlines, Decide, Observe
-from belated.ledger.events import SECOND
+from belated.ledger.events import SECOND, ExperimentSettings
 from belated.ledger.keeper import Snapshot
 from belated.ledger.processor import CommandProcessor
 from belated.ledger.sql import SqlLedger
+from support.ledger_helpers import MOST
 from support.protocol_model import START, Controls, made, new, read
 from support.serving import KINDS, Stores
 
@@ -105,3 +106,17 @@ def test_deadlines_are_remembered_without_the_state(ledger: SqlLedger) -> None:
 def wakes_at(processor: CommandProcessor, events: int, at: int) -> bool:
     """Return whether no deadline is looked for before a time, and then one is."""
     return not processor.may_be_due("one", events, at - 1) and processor.may_be_due("one", events, at)
+
+
+def test_a_large_state_with_few_events_leaves_no_snapshot(ledger: SqlLedger) -> None:
+    """A thousand experiments with ten thousand arms would otherwise leave gigabytes behind."""
+    arms: list[str | int] = list(range(2_000))
+    record, _ = ledger.create(ExperimentSettings("large", arms, "guarded", {}, 5, "wait"), START, MOST)
+    processor = CommandProcessor(ledger)
+    (first,) = processor.run([Decide("large", ["a", "b"])])
+    state = read(processor, "large").state.to_bytes()
+    assert len(state) > 1 << 20
+    assert processor.evict(0.0) == ["large"]
+    assert ledger.snapshots(record.number) == []
+    assert read(processor, "large").state.to_bytes() == state
+    assert processor.run([Decide("large", ["a", "b"])]) == [first]

@@ -57,6 +57,11 @@ IDLE_SECONDS = 600.0
 """How long a state that nobody asks for stays in memory."""
 MOST_BYTES = 256 << 20
 """Of the states in memory, about; those used least lately go first."""
+SMALL_BYTES = 1 << 20
+BYTES_REPLAYED = 1_000
+"""A state that goes leaves a snapshot if it is small, or if it has more new events than one for so many bytes:
+replaying fewer takes no longer than reading it.
+"""
 _DAMAGE = (BelatedError, LookupError, ValueError, TypeError, ArithmeticError, ImportError, msgspec.MsgspecError)
 """What reading events or settings that make no sense raises."""
 
@@ -451,7 +456,8 @@ class CommandProcessor:
             try:
                 if loaded.gone:
                     continue
-                snapshots = self._snapshot(loaded, True)
+                since = loaded.state.position - loaded.snapshot
+                snapshots = self._snapshot(loaded, loaded.size < SMALL_BYTES or since > loaded.size // BYTES_REPLAYED)
                 self._asleep[name] = loaded.sleep
                 self._forget({name: loaded})
             finally:
