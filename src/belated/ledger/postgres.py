@@ -59,9 +59,8 @@ _SETTINGS = {
     "enable_seqscan": "off",
     "enable_hashjoin": "off",
     "enable_mergejoin": "off",
-    # the next decisions are read in the order of an index, not found among all of the experiment and sorted
+    # the next decisions are read in the order of an index, not found among all of the experiment
     "enable_bitmapscan": "off",
-    "enable_sort": "off",
 }
 _LOCK_NUMBER = 0x62656C61746564  # any number: who creates or migrates holds it
 
