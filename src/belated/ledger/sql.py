@@ -63,14 +63,16 @@ TAIL = f"SELECT {COLUMNS} FROM events WHERE experiment = ? AND number > ? ORDER 
 _OUTCOME = "FROM events o WHERE o.experiment = d.experiment AND o.round = d.round AND o.kind"
 KNOWN = f"""
 d.id, d.round, d.arm, d.propensity, d.at,
-(SELECT o.loss {_OUTCOME} = 2), (SELECT o.fate {_OUTCOME} = 2), EXISTS (SELECT 1 {_OUTCOME} = 3), d.mark, d.cumulative
+(SELECT o.loss {_OUTCOME} = 2), (SELECT o.fate {_OUTCOME} = 2), (SELECT o.number {_OUTCOME} = 3) IS NOT NULL,
+d.mark, d.cumulative
 """
 """Of a decision d. Look-ups one by one, so that no statistics can suggest anything but an index."""
 _DECISIONS = """
 SELECT d.number, d.at, d.id, d.round, d.arm, d.propensity, d.mark, d.cumulative, {loss}, {is_open}
 FROM events d WHERE d.experiment = ? AND d.number > ? AND d.number <= ? AND d.kind = 1 ORDER BY d.number LIMIT ?
 """
-_OPEN = f"NOT EXISTS (SELECT 1 {_OUTCOME} = {{kind}} AND o.number <= ?)"
+_OPEN = f"(SELECT o.number {_OUTCOME} = {{kind}} AND o.number <= ?) IS NULL"
+"""Not by EXISTS, for which PostgreSQL may read all outcomes of the experiment into a table of its own."""
 DECISIONS = _DECISIONS.format(loss="NULL", is_open=f"{_OPEN.format(kind=2)} AND {_OPEN.format(kind=3)}")
 DECISIONS_HELD = _DECISIONS.format(
     loss=f"(SELECT o.loss {_OUTCOME} = 2)", is_open=f"{_OPEN.format(kind=7)} AND {_OPEN.format(kind=3)}"
