@@ -9,7 +9,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from belated import audit, bounds, client, delays, environments, league, learners, simplex, simulation
+    from belated import audit, bounds, client, delays, environments, inference, league, learners, simplex, simulation
     from belated.errors import (
         AlreadyObserved,
         BelatedError,
@@ -37,7 +37,18 @@ _HOMES = {
     "simulate": "simulation",
     "suite": "league",
 }
-_MODULES = ("audit", "bounds", "client", "delays", "environments", "league", "learners", "simplex", "simulation")
+_MODULES = (
+    "audit",
+    "bounds",
+    "client",
+    "delays",
+    "environments",
+    "inference",
+    "league",
+    "learners",
+    "simplex",
+    "simulation",
+)
 
 __all__ = [
     "AlreadyObserved",
@@ -56,6 +67,7 @@ __all__ = [
     "client",
     "delays",
     "environments",
+    "inference",
     "league",
     "learners",
     "simplex",

@@ -20,11 +20,15 @@ from belated.core import rounds
 from belated.core.kernels import entry
 from belated.core.rounds import Run
 from belated.errors import AlreadyObserved, BelatedWarning, InvalidValue, SnapshotError, UnknownDecision
+from belated.inference.estimates import Estimates
+from belated.inference.method import Options
+from belated.inference.stream import Stream
 from belated.learners import Learner, TunedLearner
 from belated.learners.learner import Value
 from belated.live import snapshot, warning
 from belated.live.decisions import Decision, Receipt, check_delay, checked_loss, round_of
 from belated.live.labels import Arm, arm_labels
+from belated.live.outcomes import Outcomes
 from belated.live.running import Running, tune_live
 from belated.templates.display import html_table, largest, number
 
@@ -104,6 +108,7 @@ class Bandit(Running):
         self._late = 0  # outcomes that came after their decision was skipped
         self._warned: list[str] = []  # kinds of warnings that were raised
         self._look_at = warning.next_look(self._round - 1)  # the number of decisions at which to look for warnings
+        self._outcomes = Outcomes(Stream(len(labels)), self._round + 1)
         self._next_decision = entry(rounds.next_decision, rounds.NEXT_DECISION)
         self._arrive = entry(rounds.arrive, rounds.ARRIVE)
 
@@ -121,13 +126,18 @@ class Bandit(Running):
             if not self._draws:
                 if self._round >= self._look_at:  # here, where it costs nothing: _DRAWS divides every power of two
                     self._warn(3)
+                if self._outcomes.is_full:
+                    self._fold()
                 self._draws = self._generator.random(_DRAWS).tolist()
                 self._draws.reverse()
             draw = self._draws.pop()
         elif not isinstance(draw, int | float | np.number) or not 0.0 <= draw < 1.0:
             raise InvalidValue(f"draw is {draw!r}; a number of at least 0 and below 1 is needed", "draw")
-        elif self._round >= self._look_at:
-            self._warn(3)
+        else:
+            if self._round >= self._look_at:
+                self._warn(3)
+            if self._outcomes.is_full:
+                self._fold()
         if self._delay_at is not None:
             self._run.state[self._delay_at] = delay
         return self._decide(draw, rounds.NONE, 0.0)
@@ -166,6 +176,9 @@ class Bandit(Running):
                 self._miss(skipped)
         self._round = number = self._round + 1
         self._slots[number] = slot
+        outcomes = self._outcomes
+        outcomes.arms.append(arm)
+        outcomes.propensities.append(share if made < 0 else propensity)
         self._busy = False
         return _new_tuple(Decision, (number, self._labels[arm], share))
 
@@ -186,13 +199,16 @@ class Bandit(Running):
             self._recover()
         slot = self._slots.get(number)
         if slot is None:
-            return self._observe_late(number)
+            return self._observe_late(number, loss)
         if self._noted_slot >= 0:
             self._catch_up()
         self._busy = True
         self._noted_loss = loss
         self._noted_slot = slot
         del self._slots[number]
+        outcomes = self._outcomes
+        outcomes.rounds.append(number)
+        outcomes.losses.append(loss)
         self._busy = False
         return _USED
 
@@ -224,10 +240,16 @@ class Bandit(Running):
         """Put what Python keeps in order again, from what the compiled rounds keep."""
         clock, memory = self._run.clock, self._run.memory
         waiting = rounds.waiting_slots(clock, memory)
+        self._outcomes.even()
+        for untold in range(self._outcomes.last + 1, int(clock["round"][0]) + 1):
+            self._outcomes.arms.append(int(memory[waiting[untold]]["arm"]))
+            self._outcomes.propensities.append(float(memory[waiting[untold]]["propensity"]))
         observed: set[int] = set()
         if self._noted_slot >= 0:
             number = int(memory[self._noted_slot]["round"])
             if number <= self._round and waiting.get(number) == self._noted_slot:
+                self._outcomes.rounds.append(number)  # perhaps once more, which does no harm
+                self._outcomes.losses.append(self._noted_loss)
                 del waiting[number]  # still to be learned from
             else:  # learned from already; a decision that nobody has been told of may have its slot
                 observed.add(number)
@@ -239,7 +261,7 @@ class Bandit(Running):
         self._round = int(clock["round"][0])
         self._busy = False
 
-    def _observe_late(self, number: int) -> Receipt:
+    def _observe_late(self, number: int, loss: float) -> Receipt:
         """Answer for a decision that is not waited for: skipped, or an error."""
         if not isinstance(number, int):
             raise UnknownDecision(f"{number!r} is not the round of a decision")
@@ -247,6 +269,9 @@ class Bandit(Running):
         if 0 < number < self._missed_end and self._missed[number >> 3] & bit:
             if warning.is_look(self._late):
                 self._warn(4)
+            self._outcomes.even()
+            self._outcomes.rounds.append(number)
+            self._outcomes.losses.append(loss)
             self._missed[number >> 3] ^= bit
             self._late += 1
             return _SKIPPED
@@ -254,6 +279,29 @@ class Bandit(Running):
             decided = f"rounds 1 to {self._round} have been decided" if self._round else "nothing has been decided yet"
             raise UnknownDecision(f"there is no decision of round {number}: {decided}")
         raise AlreadyObserved(f"the outcome of round {number} was observed before")
+
+    def _fold(self) -> Outcomes:
+        """Fold in what was noted of decisions and outcomes."""
+        if self._busy:
+            self._recover()
+        self._outcomes = self._outcomes.folded()
+        return self._outcomes
+
+    def estimates(
+        self,
+        *,
+        alpha: float = 0.05,
+        control: Arm | None = None,
+        method: str = "betting",
+        outcomes: str = "settled",
+    ) -> Estimates:
+        """Return what is known of the arms: means, differences, the winner, the uplift, with intervals that hold at any
+        time, however often you look.
+
+        The options are those of `belated.inference.estimates`. A bandit knows no deadlines: report the loss that a
+        missing outcome stands for when yours has passed.
+        """
+        return self._fold().method(self._labels, Options(alpha, control, method, outcomes)).estimates()
 
     def _miss(self, number: int) -> None:
         if number >= self._missed_end:
@@ -345,7 +393,8 @@ class Bandit(Running):
             "distribution": run.p,
             "missed": np.frombuffer(bytes(self._missed), dtype=np.uint8),
         }
-        return snapshot.pack(header, arrays)
+        header["outcomes"], kept = self._outcomes.to_arrays()
+        return snapshot.pack(header, arrays | kept)
 
     @classmethod
     def from_bytes(cls, blob: bytes, learner: Learner | None = None) -> "Bandit":
@@ -369,6 +418,8 @@ class Bandit(Running):
         bandit._missed_end = 8 * len(bandit._missed)
         bandit._late = 0 if tuned.learner.keeps_skipped else bandit.skipped - bandit._missed_until(bandit._round)
         bandit._warned = header.get("warned", [])
+        if "outcomes" in header:
+            bandit._outcomes = Outcomes.from_arrays(header["outcomes"], arrays)
         bandit._draws = header["draws"]
         bandit._generator = snapshot.generator_from(header["generator"])
         return bandit

@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 
 from belated.core.rounds import COUNTERS, SLOT
 from belated.errors import SnapshotError
+from belated.inference.weighted_sums import FIELDS
 
 MAGIC = b"belated\x00"
-VERSION = 5
+VERSION = 6
 _PREFIX = struct.Struct("<8sH16s")
 _LENGTH = struct.Struct("<I")
 _DTYPES: dict[str, Any] = {
@@ -26,8 +27,19 @@ _DTYPES: dict[str, Any] = {
     "distribution": "<f8",
     "missed": "u1",
     "blocks": "<i8",
+    # what came of decisions (`belated.live.outcomes`)
+    "stream_decisions": "<i8",
+    "stream_marks": "<i8",
+    "stream_tally_counts": "<f8",
+    "stream_tally_known": "<i8",
+    "stream_tally_rewards": "<f8",
+    **{f"stream_weighted_{name}": "<f8" for name in FIELDS},
+    "tail_arms": "<i4",
+    "tail_rewards": "<f8",
+    "tail_propensities": "<f8",
 }
 
+# Version 5 had nothing of what came of decisions.
 # Version 4 kept the counters without the longest delay, _COUNTERS_4_SIZE bytes, and addresses behind them,
 # _CLOCK_4_SIZE bytes in all. Version 3 had a clock of whole numbers, these fields first and the drift as a multiple of
 # _DRIFT_UNIT. A counter that a version did not keep is read as 0.

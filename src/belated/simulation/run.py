@@ -11,6 +11,7 @@ from belated.core.rounds import NONE, Run, enlarge, new_clock, new_memory
 from belated.delays import NEVER
 from belated.environments import Floats
 from belated.errors import InvalidValue
+from belated.inference.log import Log
 from belated.learners import TunedLearner, python_learner
 from belated.learners.python_learner import PythonLearner
 from belated.simulation.loop import (
@@ -55,6 +56,17 @@ class Trace:
     def propensities(self) -> Floats:
         """The probability with which the arm of each round was chosen."""
         return self.distributions[np.arange(self.arms.size), self.arms]
+
+    def log(self) -> Log:
+        """Return the decisions and what came of them, for `belated.inference`; arms are their numbers."""
+        return Log(
+            labels=tuple(range(self.distributions.shape[1])),
+            arms=self.arms,
+            rewards=1.0 - self.losses,
+            propensities=np.minimum(self.propensities, 1.0),
+            waits=self.delays.astype(np.float64),
+            distributions=self.distributions,
+        )
 
     def __repr__(self) -> str:
         rounds, arms = self.distributions.shape

@@ -20,6 +20,7 @@ from belated.delays import Recorded as RecordedDelays
 from belated.environments import Environment, FillsLosses, Floats
 from belated.environments import Recorded as RecordedLosses
 from belated.errors import InvalidValue, check_count, unknown
+from belated.inference import Estimates, estimates
 from belated.learners import Learner, TunedLearner
 from belated.simulation import frames, oracle
 from belated.simulation.intervals import Interval, mean_interval
@@ -90,6 +91,22 @@ class Simulation:
         for learner in chosen:
             self._index(learner)
         return plot(self, chosen, ax)
+
+    def estimates(self, learner: str | None = None, *, replication: int = 0, **options: Any) -> Estimates:
+        """Return what one would know of the arms after a replication, from what the learner decided and heard.
+
+        The traces must have been kept: `simulate(…, keep_trace=True)`. The options are those of
+        `belated.inference.estimates`: alpha, control, method, outcomes, deadline, missing_loss.
+        """
+        chosen = self._index(self.learners[0] if learner is None else learner)
+        if not self.traces:
+            raise InvalidValue(
+                "estimates need the traces, which were not kept: simulate(…, keep_trace=True)", "keep_trace"
+            )
+        count = len(self.traces[chosen])
+        if check_count("replication", replication, least=0) >= count:
+            raise InvalidValue(f"replication is {replication}; 0 to {count - 1} are there", "replication")
+        return estimates(self.traces[chosen][replication], **options)
 
     def __repr__(self) -> str:
         names = ", ".join(self.learners) if len(self.learners) <= 6 else counted(len(self.learners), "learner")

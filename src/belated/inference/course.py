@@ -1,0 +1,62 @@
+"""The course of estimates: what would have been said at times along the way, for figures."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from belated.errors import InvalidValue, check_count
+from belated.inference.log import Arm, Log
+from belated.inference.method import Options
+from belated.inference.sources import method_for_log
+
+Floats = NDArray[np.float64]
+
+
+class Course(NamedTuple):
+    """Estimates after some numbers of decisions. Arrays have the shape (looks, arms)."""
+
+    labels: tuple[Arm, ...]
+    alpha: float
+    decisions: NDArray[np.int64]
+    """How many decisions had been made at each look."""
+    used: NDArray[np.int64]
+    """How many of them were used."""
+    means: Floats
+    lows: Floats
+    highs: Floats
+    known_at: int | None
+    """The first look, in decisions, from which on one arm wins at every look; None: there is none."""
+    winner: Arm | None
+
+
+def course(
+    log: Log, *, alpha: float = 0.05, method: str = "betting", outcomes: str = "settled", looks: int = 100
+) -> Course:
+    """Return what would have been said of the arms after 1, … decisions, at so many times by equal factors apart."""
+    check_count("looks", looks, least=2)
+    options = Options(alpha, None, method, outcomes).check(log.labels)
+    if not log.arms.size:
+        raise InvalidValue("the log has no decisions; at least one is needed", "log")
+    at = np.unique(np.rint(np.geomspace(1, log.arms.size, looks)).astype(np.int64))
+    methods = [method_for_log(log.until(int(count)), options) for count in at]
+    ends = [each.intervals(alpha) for each in methods]
+    means = np.stack([each.means for each in methods])
+    winner, known_at = None, None
+    for count, each in zip(at.tolist(), methods, strict=True):
+        leader = None if np.isnan(each.means).all() else int(np.nanargmax(each.means))
+        wins = leader is not None and each.p_value(leader) <= alpha
+        found = log.labels[leader] if wins and leader is not None else None
+        if found is None or found != winner:
+            winner, known_at = found, count if found is not None else None
+    return Course(
+        labels=log.labels,
+        alpha=alpha,
+        decisions=at,
+        used=np.array([each.stream.rounds for each in methods]),
+        means=means,
+        lows=np.stack([low for low, _ in ends]),
+        highs=np.stack([high for _, high in ends]),
+        known_at=known_at,
+        winner=winner,
+    )

@@ -1,0 +1,269 @@
+"""Logs: decisions in the order in which they were made, each with what came of it.
+
+>>> from belated.inference import Log
+>>> log = Log.from_decisions([(1, "blue", 0.5), (2, "green", 0.5), (3, "blue", 0.6)], rewards={1: 0, 3: 1})
+>>> log
+Log(3 decisions of 2 arms, 2 outcomes)
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from belated.errors import InvalidValue, check_count, check_share, is_whole
+from belated.inference.stream import Stream
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Arm = str | int
+Values = Sequence[Any] | NDArray[Any]
+
+OUTCOMES = ("settled", "arrived", "bounded")
+"""Which outcomes are used: see `Log.stream`."""
+
+
+@dataclass(frozen=True, repr=False)
+class Log:
+    """Decisions in their order. Index 0 is the first decision."""
+
+    labels: tuple[Arm, ...]
+    """Of the arms."""
+    arms: Integers
+    """The arm of each decision: its place in `labels`."""
+    rewards: Floats
+    """From 0 to 1; nan where no outcome is known."""
+    propensities: Floats
+    """Above 0, at most 1; nan where it is not known."""
+    waits: Floats | None = None
+    """After how many more decisions each outcome came; inf where it has not come; None where nobody knows."""
+    distributions: Floats | None = None
+    """The probability of every arm in every round, where that is known."""
+
+    def __post_init__(self) -> None:
+        size = self.arms.size
+        for name in ("rewards", "propensities", "waits"):
+            values = getattr(self, name)
+            if values is not None and values.shape != (size,):
+                raise InvalidValue(
+                    f"{name} has the shape {values.shape}; one for each of {size} decisions is needed", name
+                )
+        if len(self.labels) < 2:
+            raise InvalidValue(f"the log has {len(self.labels)} arms; at least 2 are needed", "arms")
+        if len(set(self.labels)) < len(self.labels):
+            twice = next(label for label in self.labels if self.labels.count(label) > 1)
+            raise InvalidValue(f"arm {twice!r} is named twice; each may be named once", "arms")
+        self._check("arms", ~((self.arms >= 0) & (self.arms < len(self.labels))), f"0 to {len(self.labels) - 1}")
+        self._check("rewards", ~(np.isnan(self.rewards) | ((self.rewards >= 0) & (self.rewards <= 1))), "0 to 1")
+        known = ~np.isnan(self.propensities)
+        wrong = known & ~((self.propensities > 0) & (self.propensities <= 1))
+        self._check("propensities", wrong, "above 0, at most 1")
+        if self.waits is not None:
+            self._check("waits", ~(self.waits >= 0), "at least 0")
+        if self.distributions is not None and self.distributions.shape != (size, len(self.labels)):
+            raise InvalidValue(
+                f"distributions has the shape {self.distributions.shape}; {(size, len(self.labels))} is needed",
+                "distributions",
+            )
+
+    def _check(self, name: str, wrong: NDArray[np.bool_], allowed: str) -> None:
+        if wrong.any():
+            k = int(np.argmax(wrong))
+            value = getattr(self, name)[k].item()
+            raise InvalidValue(f"{name}[{k}] is {value}; allowed is {allowed}", name)
+
+    @classmethod
+    def from_arrays(
+        cls,
+        arms: Values,
+        rewards: Values | None = None,
+        *,
+        losses: Values | None = None,
+        propensities: Values | None = None,
+        distributions: Values | None = None,
+        waits: Values | None = None,
+        labels: Sequence[Arm] | None = None,
+    ) -> "Log":
+        """Return the log of decisions given as arrays: the label of each arm, the reward (nan: not known), …
+
+        With `labels` the arms are named in this order, whether they were chosen or not; otherwise those that were
+        chosen are, in the order of their first decisions.
+        """
+        given = arms.tolist() if isinstance(arms, np.ndarray) else list(arms)
+        place, names = _places(given, labels)
+        return cls(
+            labels=names,
+            arms=place,
+            rewards=_rewards(rewards, losses),
+            propensities=_numbers("propensities", propensities, len(given)),
+            waits=None if waits is None else _numbers("waits", waits, len(given)),
+            distributions=None if distributions is None else np.asarray(distributions, dtype=np.float64),
+        )
+
+    @classmethod
+    def from_decisions(
+        cls,
+        decisions: Iterable[Sequence[Any]],
+        *,
+        rewards: Mapping[Any, float] | Iterable[tuple[Any, float]] | None = None,
+        losses: Mapping[Any, float] | Iterable[tuple[Any, float]] | None = None,
+        labels: Sequence[Arm] | None = None,
+    ) -> "Log":
+        """Return the log of a list of decisions, in the order in which they were made, and of their outcomes.
+
+        A decision is a `Decision`, or (id, arm), or (id, arm, propensity). Where ids are whole numbers, such as rounds,
+        they must grow. Outcomes are told by the id of their decision, as a mapping or as pairs.
+        """
+        rows = [tuple(decision) for decision in decisions]
+        for k, row in enumerate(rows):
+            if len(row) not in (2, 3):
+                raise InvalidValue(
+                    f"decisions[{k}] is {row!r}; (id, arm) or (id, arm, propensity) is needed", "decisions"
+                )
+        ids = [row[0] for row in rows]
+        index = {id: k for k, id in enumerate(ids)}
+        if len(index) < len(ids):
+            k = next(k for k, id in enumerate(ids) if index[id] != k)
+            raise InvalidValue(
+                f"decision {ids[k]!r} is given twice: decisions[{k}] and decisions[{index[ids[k]]}]", "decisions"
+            )
+        if all(is_whole(id) for id in ids):
+            for k in range(1, len(ids)):
+                if ids[k] < ids[k - 1]:
+                    raise InvalidValue(
+                        f"decision {ids[k]} follows decision {ids[k - 1]}; decisions are needed in the order in which"
+                        " they were made",
+                        "decisions",
+                    )
+        values = [_by_id(index, name, given) for name, given in (("rewards", rewards), ("losses", losses))]
+        propensities = [row[2] if len(row) == 3 else None for row in rows]
+        return cls.from_arrays(
+            [row[1] for row in rows], values[0], losses=values[1], propensities=propensities, labels=labels
+        )
+
+    def __repr__(self) -> str:
+        outcomes = int(np.count_nonzero(~np.isnan(self.rewards)))
+        return f"Log({self.arms.size:,} decisions of {len(self.labels):,} arms, {outcomes:,} outcomes)"
+
+    def with_deadline(self, rounds: int, loss: float) -> "Log":
+        """Return the log in which a decision without an outcome after so many more decisions has a default loss.
+
+        As in an experiment of the service with a deadline: an outcome that came later does not count.
+        """
+        check_count("deadline", rounds)
+        check_share("missing_loss", loss)
+        if self.waits is None:
+            raise InvalidValue(
+                "the log does not say when outcomes came, which a deadline needs: waits is None", "deadline"
+            )
+        ages = self.arms.size - 1.0 - np.arange(self.arms.size)
+        is_over = (np.where(np.isnan(self.rewards), np.inf, self.waits) > rounds) & (ages >= rounds)
+        return replace(
+            self,
+            rewards=np.where(is_over, 1.0 - loss, self.rewards),
+            waits=np.where(is_over, float(rounds), self.waits),
+        )
+
+    @property
+    def settled(self) -> int:
+        """How many decisions, from the first on, have all their outcomes."""
+        missing = np.isnan(self.rewards)
+        return int(np.argmax(missing)) if missing.any() else self.arms.size
+
+    def until(self, decisions: int) -> "Log":
+        """Return the log as it was right after so many decisions.
+
+        Outcomes came as `waits` says; at once, where it is None.
+        """
+        kept = slice(0, decisions)
+        rewards = self.rewards[kept]
+        if self.waits is not None:
+            ages = decisions - 1.0 - np.arange(rewards.size)
+            rewards = np.where(self.waits[kept] <= ages, rewards, np.nan)
+        return replace(
+            self,
+            arms=self.arms[kept],
+            rewards=rewards,
+            propensities=self.propensities[kept],
+            waits=None if self.waits is None else self.waits[kept],
+            distributions=None if self.distributions is None else self.distributions[kept],
+        )
+
+    def stream(self, outcomes: str = "settled") -> Stream:
+        """Return what the decisions amount to.
+
+        settled
+            Those from the first on that all have their outcomes. Valid whatever delays depend on.
+        arrived
+            All that have an outcome. Valid where the time that an outcome takes does not depend on what it is.
+        bounded
+            All; a reward that is not known may be anything from 0 to 1.
+        """
+        stream = Stream(len(self.labels))
+        if outcomes == "settled":
+            kept: Any = slice(0, self.settled)
+        else:
+            kept = ~np.isnan(self.rewards) if outcomes == "arrived" else slice(None)
+        stream.add(self.arms[kept], self.rewards[kept], self.propensities[kept])
+        return stream
+
+
+def _places(given: Sequence[Arm], labels: Sequence[Arm] | None) -> tuple[Integers, tuple[Arm, ...]]:
+    names = tuple(dict.fromkeys(given)) if labels is None else tuple(labels)
+    place = {name: k for k, name in enumerate(names)}
+    try:
+        return np.array([place[arm] for arm in given], dtype=np.int64), names
+    except KeyError as error:
+        shown = ", ".join(map(repr, names[:6])) + (", …" if len(names) > 6 else "")
+        raise InvalidValue(
+            f"decisions[{given.index(error.args[0])}] has the arm {error.args[0]!r}; known are {shown}", "arms"
+        ) from None
+
+
+def _rewards(rewards: Values | None, losses: Values | None) -> Floats:
+    if (rewards is None) == (losses is None):
+        both = "both rewards and losses are given" if rewards is not None else "neither rewards nor losses are given"
+        raise InvalidValue(f"{both}; one of them is needed", "rewards")
+    if rewards is not None:
+        return _numbers("rewards", rewards, None)
+    values = _numbers("losses", losses, None)
+    wrong = ~(np.isnan(values) | ((values >= 0) & (values <= 1)))
+    if wrong.any():
+        k = int(np.argmax(wrong))
+        raise InvalidValue(f"losses[{k}] is {values[k].item()}; allowed is 0 to 1", "losses")
+    return 1.0 - values
+
+
+def _numbers(name: str, values: Any, size: int | None) -> Floats:
+    """Return numbers, nan for None."""
+    if values is None:
+        return np.full(size or 0, np.nan)
+    if isinstance(values, np.ndarray) and values.dtype.kind in "fiub":
+        return values.astype(np.float64)
+    numbers = []
+    for k, value in enumerate(values):
+        try:
+            numbers.append(np.nan if value is None else float(value))
+        except (TypeError, ValueError):
+            raise InvalidValue(f"{name}[{k}] is {value!r}; a number is needed", name) from None
+    return np.array(numbers, dtype=np.float64)
+
+
+def _by_id(
+    index: Mapping[Any, int], name: str, given: Mapping[Any, float] | Iterable[tuple[Any, float]] | None
+) -> list[float | None] | None:
+    """Return a value for each decision, None where there is none."""
+    if given is None:
+        return None
+    values: list[float | None] = [None] * len(index)
+    seen = set()
+    for id, value in given.items() if isinstance(given, Mapping) else given:
+        if id not in index:
+            raise InvalidValue(f"{name} has an outcome of decision {id!r}, which is not among the decisions", name)
+        if id in seen:
+            raise InvalidValue(f"{name} has two outcomes of decision {id!r}; one is needed", name)
+        seen.add(id)
+        values[index[id]] = value
+    return values

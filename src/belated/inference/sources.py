@@ -1,0 +1,77 @@
+"""Estimates from whatever holds decisions and outcomes."""
+
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from belated.errors import InvalidValue
+from belated.inference.betting import Betting
+from belated.inference.estimates import Estimates
+from belated.inference.log import Arm, Log
+from belated.inference.method import Counted, Method, Options
+from belated.inference.one_look import OneLook
+from belated.inference.stream import Stream
+from belated.inference.weighted import Weighted
+
+
+@runtime_checkable
+class HasLog(Protocol):
+    """What can be read as a log: a trace of a simulation."""
+
+    def log(self) -> Log: ...
+
+
+def estimates(
+    source: Log | HasLog,
+    *,
+    alpha: float = 0.05,
+    control: Arm | None = None,
+    method: str = "betting",
+    outcomes: str = "settled",
+    deadline: int | None = None,
+    missing_loss: float = 1.0,
+) -> Estimates:
+    """Return what is known of the arms: means, differences, the winner, the uplift, with intervals.
+
+    Parameters
+    ----------
+    source
+        A `Log`, or a trace of a simulation.
+    alpha
+        The probability with which each kind of statement may be wrong, at any time.
+    control
+        An arm that the others are compared with.
+    method
+        `"betting"`: means stay the same; `"weighted"`: means change with time, propensities are true; `"aipw"`: means
+        stay the same, and this is the one look that was planned.
+    outcomes
+        `"settled"`: decisions from the first on that all have outcomes, valid whatever delays depend on; `"arrived"`:
+        all outcomes, valid where delays do not depend on them; `"bounded"`: all decisions, unknown rewards anything
+        from 0 to 1.
+    deadline, missing_loss
+        Decisions without an outcome after so many more decisions have this loss, and later outcomes do not count.
+    """
+    log = source if isinstance(source, Log) else source.log() if isinstance(source, HasLog) else None
+    if log is None:
+        raise InvalidValue(f"source is {source!r}; a Log or a Trace is needed", "source")
+    options = Options(alpha, control, method, outcomes).check(log.labels)
+    if deadline is not None:
+        log = log.with_deadline(deadline, missing_loss)
+    return method_for_log(log, options).estimates()
+
+
+def method_for_log(log: Log, options: Options) -> Method:
+    waiting = int(np.count_nonzero(np.isnan(log.rewards)))
+    counted = Counted(np.bincount(log.arms, minlength=len(log.labels)), waiting)
+    if options.method == "aipw":
+        return OneLook(log, counted, options)
+    return method_for_stream(log.stream(options.outcomes), log.labels, counted, options)
+
+
+def method_for_stream(stream: Stream, labels: Any, counted: Counted, options: Options) -> Method:
+    if options.method == "aipw":
+        raise InvalidValue(
+            "method 'aipw' needs the probability of every arm in every round, which only a trace of a simulation has",
+            "method",
+        )
+    return (Weighted if options.method == "weighted" else Betting)(stream, labels, counted, options)
