@@ -228,6 +228,57 @@ class LedgerEvent(msgspec.Struct):
     key: Annotated[str | None, Meta(description="the id of the key that asked for it; null where nobody did")] = None
 
 
+class Range(msgspec.Struct):
+    """A number and the ends of its interval; the number is null where nothing is known."""
+
+    value: float | None
+    low: float
+    high: float
+
+
+class ArmMean(msgspec.Struct):
+    """An arm: how often it was chosen, how many outcomes are used, and its mean reward (reward = 1 - loss)."""
+
+    arm: str | int
+    decisions: int
+    outcomes: int
+    mean: Range
+
+
+class ArmDifference(msgspec.Struct):
+    """By how much the mean reward of an arm is above that of another."""
+
+    arm: str | int
+    other: str | int
+    difference: Range
+
+
+class ExperimentEstimates(msgspec.Struct):
+    """What is known of the arms. Each kind of statement holds with probability 1 - alpha, at all times at once: the
+    intervals of all arms together, all differences together, the winner, each uplift.
+    """
+
+    name: str
+    method: str
+    outcomes: Annotated[str, Meta(description="which outcomes are used")]
+    alpha: float
+    decisions: int
+    used: Annotated[int, Meta(description="decisions that are taken into account")]
+    waiting: Annotated[int, Meta(description="decisions without an outcome")]
+    verdict: Annotated[str, Meta(description="which arm wins and how sure that is, in a sentence")]
+    leader: str | int | None
+    winner: str | int | None
+    p_value: Annotated[float, Meta(description="the least alpha at which the leader would win now")]
+    more: Annotated[int | None, Meta(description="about how many more settled decisions it takes; null: no telling")]
+    arms: list[ArmMean]
+    control: str | int | None
+    differences: list[ArmDifference]
+    uplift: Annotated[Range | None, Meta(description="reward a decision brought beyond that of uniform play")]
+    uplift_to_control: Range | None
+    assumptions: list[str]
+    notes: list[str]
+
+
 class Health(msgspec.Struct):
     """Whether the service works."""
 

@@ -24,6 +24,7 @@ _MODULES = {
     "cluster-worker": "league",
     "compare": "compare",
     "completion": "completion",
+    "estimates": "estimates",
     "keys": "keys",
     "league": "league",
     "learners": "learners",

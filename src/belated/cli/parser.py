@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from belated.cli import completion, parser_league, parser_ledger, parser_service, parser_theory
+from belated.cli import completion, parser_estimates, parser_league, parser_ledger, parser_service, parser_theory
 from belated.cli.options import (
     add_command,
     add_families,
@@ -55,6 +55,7 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(dest="command", metavar="command")
     _add_catalogues(commands)
     _add_compare(commands)
+    parser_estimates.add(commands)
     parser_league.add(commands)
     parser_theory.add(commands)
     parser_service.add(commands)

@@ -6,7 +6,15 @@ from typing import TypeVar
 
 import httpx
 
-from belated.api.types import Deadline, DecisionResponse, Experiment, LedgerEvent, OutcomeReceipt, Summary
+from belated.api.types import (
+    Deadline,
+    DecisionResponse,
+    Experiment,
+    ExperimentEstimates,
+    LedgerEvent,
+    OutcomeReceipt,
+    Summary,
+)
 from belated.client import connection, requests
 from belated.client.connection import TIMEOUT_SECONDS
 from belated.client.requests import Items, Request
@@ -71,6 +79,18 @@ class AsyncClient:
     async def experiment(self, name: str, *, digest: bool = False) -> Experiment:
         """Return an experiment and its state."""
         return await self._send(requests.experiment(name, digest))
+
+    async def estimates(
+        self,
+        name: str,
+        *,
+        control: str | int | None = None,
+        alpha: float = 0.05,
+        method: str = "betting",
+        outcomes: str = "settled",
+    ) -> ExperimentEstimates:
+        """Return which arm wins and how sure that is."""
+        return await self._send(requests.estimates(name, control, alpha, method, outcomes))
 
     async def pause(self, name: str) -> Experiment:
         return await self._send(requests.change(name, "pause"))

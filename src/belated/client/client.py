@@ -5,7 +5,15 @@ from typing import TypeVar
 
 import httpx
 
-from belated.api.types import Deadline, DecisionResponse, Experiment, LedgerEvent, OutcomeReceipt, Summary
+from belated.api.types import (
+    Deadline,
+    DecisionResponse,
+    Experiment,
+    ExperimentEstimates,
+    LedgerEvent,
+    OutcomeReceipt,
+    Summary,
+)
 from belated.client import connection, requests
 from belated.client.connection import TIMEOUT_SECONDS
 from belated.client.requests import Items, Request
@@ -84,6 +92,18 @@ class Client:
     def experiment(self, name: str, *, digest: bool = False) -> Experiment:
         """Return an experiment and its state."""
         return self._send(requests.experiment(name, digest))
+
+    def estimates(
+        self,
+        name: str,
+        *,
+        control: str | int | None = None,
+        alpha: float = 0.05,
+        method: str = "betting",
+        outcomes: str = "settled",
+    ) -> ExperimentEstimates:
+        """Return which arm wins and how sure that is."""
+        return self._send(requests.estimates(name, control, alpha, method, outcomes))
 
     def pause(self, name: str) -> Experiment:
         return self._send(requests.change(name, "pause"))

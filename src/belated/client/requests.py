@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Generic, NamedTuple, TypeVar
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import httpx
 import msgspec
@@ -14,6 +14,7 @@ from belated.api.types import (
     Deadline,
     DecisionResponse,
     Experiment,
+    ExperimentEstimates,
     Experiments,
     LedgerEvent,
     OutcomeReceipt,
@@ -67,6 +68,15 @@ def experiments(status: str) -> Request[Experiments]:
 
 def experiment(name: str, digest: bool) -> Request[Experiment]:
     return Request("GET", path(name) + ("?digest=true" if digest else ""), Experiment)
+
+
+def estimates(
+    name: str, control: str | int | None, alpha: float, method: str, outcomes: str
+) -> Request[ExperimentEstimates]:
+    query = {"alpha": f"{alpha:.15f}".rstrip("0"), "method": method, "outcomes": outcomes}
+    if control is not None:
+        query["control"] = str(control)
+    return Request("GET", path(name, f"estimates?{urlencode(query)}"), ExperimentEstimates)
 
 
 def change(name: str, word: str) -> Request[Experiment]:

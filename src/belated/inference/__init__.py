@@ -8,7 +8,20 @@
 
 from belated.inference.course import Course, course
 from belated.inference.estimates import ArmEstimate, Difference, Estimate, Estimates
+from belated.inference.events import EventLog
+from belated.inference.files import read_log
 from belated.inference.log import Log
 from belated.inference.sources import estimates
 
-__all__ = ["ArmEstimate", "Course", "Difference", "Estimate", "Estimates", "Log", "course", "estimates"]
+__all__ = [
+    "ArmEstimate",
+    "Course",
+    "Difference",
+    "Estimate",
+    "Estimates",
+    "EventLog",
+    "Log",
+    "course",
+    "estimates",
+    "read_log",
+]

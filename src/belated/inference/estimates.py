@@ -86,10 +86,12 @@ class Estimates:
             return f"{self.winner} wins: it is better than every other arm, with {sure} confidence."
         if self.leader is None:
             return "Nothing is known yet: no outcome can be used."
-        how = f"It takes about {number(self.more)} more settled decisions at the present pace." if self.more else ""
-        if self.more is None:
-            how = "The arms are too close, or chosen too rarely, to say how long it will take."
-        return f"Not yet: {self.leader} leads, but could be no better than another arm (p = {self.p_value:.2g}). {how}"
+        verdict = f"Not yet: {self.leader} leads, but could be no better than another arm (p = {self.p_value:.2g})."
+        if self.more is not None:
+            verdict += f" It takes about {number(self.more)} more settled decisions at the present pace."
+        elif self.method == "betting":
+            verdict += " The arms are too close, or chosen too rarely, to say how long it will take."
+        return verdict
 
     def __repr__(self) -> str:
         return f"Estimates({len(self.arms)} arms, {self.used:,} of {self.decisions:,} decisions: {self.verdict})"

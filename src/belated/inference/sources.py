@@ -7,6 +7,7 @@ import numpy as np
 from belated.errors import InvalidValue
 from belated.inference.betting import Betting
 from belated.inference.estimates import Estimates
+from belated.inference.files import frame_log
 from belated.inference.log import Arm, Log
 from belated.inference.method import Counted, Method, Options
 from belated.inference.one_look import OneLook
@@ -22,7 +23,7 @@ class HasLog(Protocol):
 
 
 def estimates(
-    source: Log | HasLog,
+    source: Log | HasLog | Any,
     *,
     alpha: float = 0.05,
     control: Arm | None = None,
@@ -36,7 +37,8 @@ def estimates(
     Parameters
     ----------
     source
-        A `Log`, or a trace of a simulation.
+        A `Log`, a trace of a simulation, or a frame of polars or pandas with a row for each decision (`read_log` says
+        how columns are found).
     alpha
         The probability with which each kind of statement may be wrong, at any time.
     control
@@ -51,9 +53,14 @@ def estimates(
     deadline, missing_loss
         Decisions without an outcome after so many more decisions have this loss, and later outcomes do not count.
     """
-    log = source if isinstance(source, Log) else source.log() if isinstance(source, HasLog) else None
-    if log is None:
-        raise InvalidValue(f"source is {source!r}; a Log or a Trace is needed", "source")
+    if isinstance(source, HasLog):
+        log = source.log()
+    elif hasattr(source, "columns"):
+        log = frame_log(source)
+    elif isinstance(source, Log):
+        log = source
+    else:
+        raise InvalidValue(f"source is {source!r}; a Log, a Trace or a frame is needed", "source")
     options = Options(alpha, control, method, outcomes).check(log.labels)
     if deadline is not None:
         log = log.with_deadline(deadline, missing_loss)

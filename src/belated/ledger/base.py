@@ -121,6 +121,17 @@ class LockedExperiment(NamedTuple):
     """The position of the newest snapshot."""
 
 
+class Result(NamedTuple):
+    """A decision and what came of it."""
+
+    number: int
+    """Of the event."""
+    arm: int
+    propensity: float
+    loss: float | None
+    """As reported in time, or the default; None where the decision is not settled."""
+
+
 class Due(NamedTuple):
     """Decisions whose deadline has passed."""
 
@@ -243,6 +254,10 @@ class Ledger(ABC):
     @abstractmethod
     def decisions(self, experiment: int, held: bool, after: int, until: int, most: int) -> Sequence[Recorded]:
         """Return the same as `Transaction.decisions`."""
+
+    @abstractmethod
+    def results(self, experiment: int, after: int, until: int, most: int) -> list[Result]:
+        """Return decisions numbered after an event, up to another, in order, with what came of them so far."""
 
     @abstractmethod
     def snapshots(self, experiment: int) -> list[tuple[int, bytes]]:

@@ -29,6 +29,7 @@ from belated.ledger.base import (
     NewerLedger,
     Outline,
     Position,
+    Result,
     TooManyExperiments,
     Transaction,
     Uncertain,
@@ -78,6 +79,11 @@ DECISIONS_HELD = _DECISIONS.format(
     loss=f"(SELECT o.loss {_OUTCOME} = 2)", is_open=f"{_OPEN.format(kind=7)} AND {_OPEN.format(kind=3)}"
 )
 """Where outcomes are held until the deadline."""
+RESULTS = f"""
+SELECT d.number, d.arm, d.propensity, coalesce((SELECT o.loss {_OUTCOME} = 3), (SELECT o.loss {_OUTCOME} = 2))
+FROM events d WHERE d.experiment = ? AND d.number > ? AND d.number <= ? AND d.kind = 1 ORDER BY d.number LIMIT ?
+"""
+"""An outcome after a default came too late."""
 NO_END = 1 << 62
 NOT_AHEAD = """
 SELECT d.at FROM events d WHERE d.experiment = ? AND d.number > ? AND d.kind = 1 AND d.at <= ?
@@ -442,6 +448,9 @@ class SqlLedger(Ledger):
 
     def decisions(self, experiment: int, held: bool, after: int, until: int, most: int) -> list[Recorded]:
         return _recorded(self._read(*_decisions(experiment, held, after, until, most)))
+
+    def results(self, experiment: int, after: int, until: int, most: int) -> list[Result]:
+        return [Result(*row) for row in self._read(RESULTS, (experiment, after, until, most))]
 
     def snapshots(self, experiment: int) -> list[tuple[int, bytes]]:
         rows = self._read(

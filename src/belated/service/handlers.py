@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from belated import __version__, learners
 from belated.api.types import MOST_SEED, Deadline, Experiments, Health, NewExperiment, OutcomeReceipt, OutcomeReport
 from belated.errors import InvalidValue
+from belated.inference.method import Options
 from belated.ledger.base import ExperimentExists, LedgerError, LedgerUnavailable, TooManyExperiments
 from belated.ledger.commands import Change, Decide, Observe
 from belated.ledger.events import SECOND, ExperimentRecord, ExperimentSettings, Status
@@ -172,6 +173,12 @@ def _listed(request: Request) -> bytes:
 async def read(request: Request) -> Response:
     shown = await request.service.show(request.name, request.query["digest"] == "true")
     return Response(shown.content)
+
+
+async def estimates(request: Request) -> Response:
+    query = request.query
+    options = Options(float(query["alpha"]), query["control"] or None, query["method"], query["outcomes"])
+    return Response(await request.service.estimates(request.name, options))
 
 
 async def pause(request: Request) -> Response:

@@ -3,10 +3,11 @@
 Handlers get a `Request` and give a `Response`; whatever goes wrong is an `ApiError`, which has the one form of error.
 """
 
+import re
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 JSON = b"application/json"
 encode = msgspec.json.Encoder().encode
 _MOST_DIGITS = 18
+_SHARE = re.compile(r"0?\.[0-9]{1,15}", re.ASCII)
 
 
 class Response(msgspec.Struct):
@@ -60,8 +62,23 @@ class Query:
     name: str
     summary: str
     choices: tuple[str, ...] = ()
-    """The words allowed; none: a whole number of at least 0."""
+    """The words allowed; none: as `kind` says."""
     default: str = "0"
+    kind: Literal["whole", "share", "text"] = "whole"
+    """A whole number of at least 0, a number above 0 and below 1, or any text."""
+
+    def check(self, value: str) -> None:
+        """Raise an error for a value that is not allowed."""
+        needs = None
+        if self.choices:
+            needs = None if value in self.choices else " or ".join(self.choices)
+        elif self.kind == "whole":
+            is_right = value.isascii() and value.isdigit() and len(value) < 16
+            needs = None if is_right else "a whole number of at least 0"
+        elif self.kind == "share":
+            needs = None if _SHARE.fullmatch(value) and 0.0 < float(value) < 1.0 else "a number above 0 and below 1"
+        if needs:
+            raise ApiError("invalid", f"{self.name} is {shown(value)}; {needs} is needed", self.name)
 
 
 @dataclass(frozen=True)
@@ -221,9 +238,6 @@ def _query(operation: Operation, raw: bytes) -> dict[str, str]:
         query = known.get(name)
         if query is None:
             raise ApiError("invalid", f"unknown parameter {shown(name)}; {', '.join(known)} is known", name)
-        if query.choices and value not in query.choices:
-            raise ApiError("invalid", f"{name} is {shown(value)}; {' or '.join(query.choices)} is needed", name)
-        if not query.choices and not (value.isascii() and value.isdigit() and len(value) < 16):
-            raise ApiError("invalid", f"{name} is {shown(value)}; a whole number of at least 0 is needed", name)
+        query.check(value)
         given[name] = value
     return {query.name: given.get(query.name, query.default) for query in operation.query}

@@ -107,6 +107,10 @@ def _parameter(query: Query) -> dict[str, Any]:
     schema: dict[str, Any]
     if query.choices:
         schema = {"type": "string", "enum": list(query.choices), "default": query.default}
+    elif query.kind == "text":
+        schema = {"type": "string", "default": query.default}
+    elif query.kind == "share":
+        schema = {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1, "default": float(query.default)}
     else:
         schema = {"type": "integer", "minimum": 0, "maximum": 10**15 - 1, "default": int(query.default)}
     return {"name": query.name, "in": "query", "required": False, "description": query.summary, "schema": schema}

@@ -4,15 +4,21 @@ from collections import OrderedDict
 from threading import Lock
 from typing import NamedTuple
 
+from belated.errors import InvalidValue
+from belated.inference.method import Options
 from belated.ledger.commands import Refused, View
+from belated.ledger.estimates import SettledDecisions, Totals
 from belated.ledger.events import ExperimentRecord, Status
 from belated.ledger.processor import CommandProcessor
 from belated.ledger.state import ExperimentState
 from belated.service import metrics, views
+from belated.service.errors import ApiError
 from belated.service.http import encode
 from belated.service.metrics import Figures
 from belated.service.views import unwrap
 
+SETTLED_AT_ONCE = 10_000
+"""Settled decisions that are read at once, before others have their turn."""
 MOST_SHOWN = 32
 """Experiments of which what was shown last is kept."""
 
@@ -43,6 +49,8 @@ class Reader:
         self._processor = processor
         self._shown: OrderedDict[tuple[str, bool], Shown] = OrderedDict()
         self._figures: dict[str, tuple[int, Figures]] = {}
+        self._settled: OrderedDict[int, SettledDecisions] = OrderedDict()
+        """By the numbers of experiments."""
         self._lock = Lock()
 
     def experiment(self, name: str, digest: bool) -> Shown:
@@ -72,6 +80,35 @@ class Reader:
                 self._shown.popitem(last=False)
         return shown
 
+    def read_settled(self, name: str) -> bool:
+        """Read some settled decisions of an experiment that are new; return whether that was all of them."""
+        kept, taken = self._settled_of(name)
+        with kept.lock:
+            return kept.advance(self._processor.ledger, taken.record.number, taken.until, SETTLED_AT_ONCE)
+
+    def estimates(self, name: str, options: Options) -> bytes:
+        """Return what is known of an experiment's arms, as JSON, from the decisions that were read."""
+        kept, taken = self._settled_of(name)
+        ledger, record = self._processor.ledger, taken.record
+        with kept.lock:
+            try:
+                method = kept.method(ledger, record, taken.totals, taken.until, _with_label(record, options))
+                return encode(views.estimates(name, method.estimates()))
+            except InvalidValue as error:
+                raise ApiError("invalid", str(error), error.field) from None
+
+    def _settled_of(self, name: str) -> tuple[SettledDecisions, "_Taken"]:
+        found = self._processor.read(name, _taken)
+        if isinstance(found, Refused):
+            raise ApiError(found.code, found.message, found.field)
+        number = found.record.number
+        with self._lock:
+            kept = self._settled.setdefault(number, SettledDecisions(len(found.record.settings.arms)))
+            self._settled.move_to_end(number)
+            if len(self._settled) > MOST_SHOWN:
+                self._settled.popitem(last=False)
+        return kept, found
+
     def known_figures(self, name: str, events: int) -> Figures | None:
         """Return the figures of an experiment that has so many events, if they are known."""
         found = self._figures.get(name)
@@ -84,3 +121,23 @@ class Reader:
             return None
         self._figures[name] = taken
         return taken[1]
+
+
+class _Taken(NamedTuple):
+    """What estimates take from a state."""
+
+    record: ExperimentRecord
+    until: int
+    totals: Totals
+
+
+def _taken(view: View) -> _Taken:
+    state = view.state
+    waiting = sum(state.decisions) - sum(state.outcomes) - state.held
+    return _Taken(view.record, state.position, Totals(tuple(state.decisions), waiting))
+
+
+def _with_label(record: ExperimentRecord, options: Options) -> Options:
+    """Return options whose control is the label of an arm, which may be a number."""
+    labels = {str(label): label for label in record.settings.arms}
+    return options._replace(control=labels.get(str(options.control), options.control))

@@ -9,12 +9,14 @@ from belated.api.types import (
     DecisionRequest,
     DecisionResponse,
     Experiment,
+    ExperimentEstimates,
     Experiments,
     Health,
     NewExperiment,
     OutcomeReceipt,
     OutcomeReport,
 )
+from belated.inference.log import OUTCOMES
 from belated.ledger.export import FORMATS
 from belated.service import handlers
 from belated.service.http import Operation, Query
@@ -56,6 +58,27 @@ OPERATIONS = [
                 "include a digest of the experiment's whole state, for comparisons",
                 ("false", "true"),
                 "false",
+            ),
+        ),
+    ),
+    Operation(
+        "GET",
+        f"{ONE}/estimates",
+        "Return which arm wins and how sure that is: means, differences, uplift, with intervals that hold at any time.",
+        handlers.estimates,
+        "read",
+        {200: ExperimentEstimates},
+        refusals=("unknown_experiment",),
+        query=(
+            Query("alpha", "how probably each kind of statement may be wrong", default="0.05", kind="share"),
+            Query("control", "the label of an arm to compare the others with", default="", kind="text"),
+            Query("method", "`weighted` where means change with time", ("betting", "weighted"), "betting"),
+            Query(
+                "outcomes",
+                "`settled`: decisions in order, as far as all have outcomes; `arrived`: all outcomes, right only if"
+                " delays do not depend on them; `bounded`: all decisions, unknown rewards from 0 to 1",
+                OUTCOMES,
+                "settled",
             ),
         ),
     ),

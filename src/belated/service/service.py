@@ -10,6 +10,7 @@ from contextlib import suppress
 from contextvars import copy_context
 from typing import Any, TypeVar
 
+from belated.inference.method import Options
 from belated.ledger.base import Ledger, LedgerError, LedgerUnavailable, Position
 from belated.ledger.commands import ApplyDeadlines, Command, KeepSnapshot
 from belated.ledger.events import Status
@@ -166,6 +167,14 @@ class Service:
         """Return an experiment as it is shown, with everything that was acknowledged before now."""
         await self.committer.load(name)
         return await self.read_slowly(self.reader.experiment, name, digest)
+
+    async def estimates(self, name: str, options: Options) -> bytes:
+        """Return what is known of an experiment's arms, as JSON."""
+        await self.committer.load(name)
+        while not await self.read_slowly(self.reader.read_settled, name):
+            if self.stopping.is_set():
+                raise LedgerUnavailable("the worker is stopping")
+        return await self.read_slowly(self.reader.estimates, name, options)
 
     async def figures(self, position: Position) -> Figures | None:
         """Return the figures of an experiment for the metrics; None where it is damaged."""

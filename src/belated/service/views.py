@@ -5,7 +5,19 @@ from typing import Any
 
 from msgspec import UNSET
 
-from belated.api.types import ArmState, DelayQuantiles, Experiment, OutcomeCounts, Quantiles, Summary
+from belated.api.types import (
+    ArmDifference,
+    ArmMean,
+    ArmState,
+    DelayQuantiles,
+    Experiment,
+    ExperimentEstimates,
+    OutcomeCounts,
+    Quantiles,
+    Range,
+    Summary,
+)
+from belated.inference import Estimate, Estimates
 from belated.ledger.base import Outline
 from belated.ledger.commands import Refused, View
 from belated.ledger.delay_histogram import Sizes
@@ -50,6 +62,35 @@ def experiment(view: View, digest: bool = False) -> Experiment:
         events=state.position,
         digest=state.digest() if digest else UNSET,
     )
+
+
+def estimates(name: str, found: Estimates) -> ExperimentEstimates:
+    """Return what is known of an experiment's arms as it is shown."""
+    return ExperimentEstimates(
+        name=name,
+        method=found.method,
+        outcomes=found.outcomes,
+        alpha=found.alpha,
+        decisions=found.decisions,
+        used=found.used,
+        waiting=found.waiting,
+        verdict=found.verdict,
+        leader=found.leader,
+        winner=found.winner,
+        p_value=found.p_value,
+        more=found.more,
+        arms=[ArmMean(arm, decisions, outcomes, _range(mean)) for arm, decisions, outcomes, mean in found.arms],
+        control=found.control,
+        differences=[ArmDifference(arm, other, _range(each)) for arm, other, each in found.differences],
+        uplift=None if found.uplift is None else _range(found.uplift),
+        uplift_to_control=None if found.uplift_to_control is None else _range(found.uplift_to_control),
+        assumptions=list(found.assumptions),
+        notes=list(found.notes),
+    )
+
+
+def _range(estimate: Estimate) -> Range:
+    return Range(None if math.isnan(estimate.value) else estimate.value, estimate.low, estimate.high)
 
 
 def summary(outline: Outline) -> Summary:

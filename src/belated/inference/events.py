@@ -1,0 +1,59 @@
+"""Logs from events: decisions and outcomes in the order in which they happened, as a ledger has them."""
+
+from array import array
+from collections.abc import Hashable, Sequence
+
+import numpy as np
+
+from belated.errors import InvalidValue
+from belated.inference.log import Arm, Log
+
+
+class EventLog:
+    """Takes events one after the other and makes a log of them. Decisions are told by their rounds, or by ids."""
+
+    def __init__(self, labels: Sequence[Arm] | None = None) -> None:
+        """labels: of all arms, if they are known; otherwise arms are named as they come."""
+        self._labels = list(labels or ())
+        self._fixed = labels is not None
+        self._places = {label: k for k, label in enumerate(self._labels)}
+        self._index: dict[Hashable, int] = {}
+        self._arms = array("q")
+        self._propensities = array("d")
+        self._rewards = array("d")
+        self._waits = array("d")
+
+    def decided(self, id: Hashable, arm: Arm, propensity: float | None) -> None:
+        """Note a decision."""
+        if id in self._index:
+            raise InvalidValue(f"decision {id!r} is there twice", "decision")
+        place = self._places.get(arm)
+        if place is None:
+            if self._fixed:
+                raise InvalidValue(f"decision {id!r} has the arm {arm!r}; known are {self._labels}", "arm")
+            place = self._places[arm] = len(self._labels)
+            self._labels.append(arm)
+        self._index[id] = len(self._arms)
+        self._arms.append(place)
+        self._propensities.append(np.nan if propensity is None else propensity)
+        self._rewards.append(np.nan)
+        self._waits.append(np.inf)
+
+    def came(self, id: Hashable, loss: float) -> None:
+        """Note an outcome, or a default in place of one. The first that came of a decision stays."""
+        at = self._index.get(id)
+        if at is None:
+            raise InvalidValue(f"there is an outcome of decision {id!r}, which was not made before it", "decision")
+        if self._waits[at] == np.inf:
+            self._rewards[at] = 1.0 - loss
+            self._waits[at] = len(self._arms) - 1 - at
+
+    def log(self) -> Log:
+        """Return the log so far."""
+        return Log(
+            labels=tuple(self._labels),
+            arms=np.array(self._arms, dtype=np.int64),
+            rewards=np.array(self._rewards),
+            propensities=np.array(self._propensities),
+            waits=np.array(self._waits),
+        )

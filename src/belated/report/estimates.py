@@ -1,0 +1,113 @@
+"""Estimates as people read them: tables, sentences, and a figure of intervals over time."""
+
+from typing import Any
+
+import numpy as np
+
+from belated.inference import Course, Estimate, Estimates
+from belated.report.columns import Column, Table
+from belated.simulation.plot import new_figure, settings, style
+from belated.templates.display import number
+
+MOST_ROWS = 30
+"""Of a table: the arms with the largest means."""
+MOST_CURVES = 7
+"""Of a figure, likewise."""
+
+
+def arms_table(estimates: Estimates) -> Table:
+    """Return the arms with their means, the best first."""
+    ranked = sorted(estimates.arms, key=lambda each: -np.nan_to_num(each.mean.value, nan=-1.0))
+    rows = [
+        [str(each.arm), f"{each.decisions:,}", f"{each.outcomes:,}", number(each.mean.value), _between(each.mean)]
+        for each in ranked[:MOST_ROWS]
+    ]
+    if len(ranked) > MOST_ROWS:
+        rows.append([f"… {len(ranked) - MOST_ROWS:,} more", "", "", "", ""])
+    sure = f"{100 * (1 - estimates.alpha):g} % interval"
+    numbers = [Column(name, right=True) for name in ("decisions", "outcomes", "mean reward")]
+    return Table([Column("arm", fold=True), *numbers, Column(sure)], rows)
+
+
+def differences_table(estimates: Estimates) -> Table:
+    """Return the differences between arms."""
+    rows = [
+        [f"{each.arm} – {each.other}", _signed(each.difference.value), _between(each.difference, signed=True)]
+        for each in estimates.differences[:MOST_ROWS]
+    ]
+    if len(estimates.differences) > MOST_ROWS:
+        rows.append([f"… {len(estimates.differences) - MOST_ROWS:,} more", "", ""])
+    sure = f"{100 * (1 - estimates.alpha):g} % interval"
+    return Table([Column("difference", fold=True), Column("mean reward", right=True), Column(sure)], rows)
+
+
+def sentences(estimates: Estimates) -> str:
+    """Return what deciding was worth, what must be true for all this, and what to know about it."""
+    lines = []
+    for instead, uplift in (
+        ("uniform play", estimates.uplift),
+        (f"always playing {estimates.control}", estimates.uplift_to_control),
+    ):
+        if uplift is not None:
+            between = _between(uplift, signed=True)
+            lines.append(f"Uplift: a decision brought {_signed(uplift.value)} reward against {instead} ({between}).")
+    lines += [f"Note: {note}" for note in estimates.notes]
+    lines += [f"Holds if: {assumption}" for assumption in estimates.assumptions]
+    return "\n".join(lines)
+
+
+def _between(estimate: Estimate, signed: bool = False) -> str:
+    shown = _signed if signed else number
+    return f"{shown(estimate.low)} to {shown(estimate.high)}"
+
+
+def _signed(value: float) -> str:
+    return ("+" if value > 0 else "") + number(value)
+
+
+def draw_course(course: Course) -> Any:
+    """Return a figure of each arm's mean and interval against the number of decisions."""
+    order = np.argsort(-np.nan_to_num(course.means[-1], nan=-1.0), kind="stable")[:MOST_CURVES]
+    with settings():
+        figure = new_figure(6.4, 4.0)
+        axes = figure.subplots()
+        x = course.decisions
+        begin = max(1, int(x[-1]) // 200)
+        for place, k in enumerate(order):
+            colour, dashes = style(place)
+            label = str(course.labels[k])
+            axes.fill_between(x, course.lows[:, k], course.highs[:, k], color=colour, alpha=0.16, linewidth=0, zorder=2)
+            for ends in (course.lows, course.highs):
+                axes.plot(x, ends[:, k], color=colour, linewidth=0.7, alpha=0.6, zorder=3)
+            axes.plot(
+                x, course.means[:, k], color=colour, linestyle=dashes, linewidth=1.8, label=label, zorder=4 + place
+            )
+        if course.known_at is not None:
+            axes.axvline(course.known_at, color="#555555", linewidth=0.9, linestyle=(0, (2, 2)), zorder=1)
+            axes.annotate(
+                f" {course.winner} wins from decision {course.known_at:,} on",
+                (course.known_at, 1.0),
+                xycoords=("data", "axes fraction"),
+                xytext=(2, -3),
+                textcoords="offset points",
+                va="top",
+                ha="right" if course.known_at > x[-1] ** 0.75 * begin**0.25 else "left",
+                color="#555555",
+            )
+        shown = x >= begin
+        lowest = float(course.lows[shown][:, order].min())
+        highest = float(course.highs[shown][:, order].max())
+        last = float(course.highs[-1, order].max() - course.lows[-1, order].min())
+        # early intervals reach from 0 to 1; what is known at the end should not be squeezed into a line
+        middle = float(np.nanmean(course.means[-1, order]))
+        axes.set_ylim(max(lowest, middle - 5 * last, 0.0), min(highest, middle + 5 * last, 1.0))
+        axes.set_xscale("log")
+        axes.set_xlim(begin, max(int(x[-1]), begin + 1))
+        axes.grid(True, which="major")
+        axes.tick_params(which="minor", length=0)
+        axes.set_xlabel("decisions")
+        axes.set_ylabel("mean reward")
+        sure = f"{100 * (1 - course.alpha):g} %"
+        axes.set_title(f"Mean reward of each arm, {sure} intervals that hold at all times", pad=8)
+        axes.legend(loc="best", title=None if len(order) == len(course.labels) else f"best {len(order)} arms")
+    return figure
