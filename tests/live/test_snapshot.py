@@ -1,9 +1,9 @@
-"""Snapshots of earlier versions: what versions 3 and 4 kept is read, and the bandit goes on as it would have then.
+"""Snapshots of earlier versions: what versions 3 to 5 kept is read, and the bandit goes on as it would have then.
 
 tests/data/snapshots-v3.json holds snapshots that belated 0.1.0 made after 300 rounds, with decisions outstanding, given
 up on and kept, and what that version did next: 20 decisions with draws given, 5 with the bandit's own, the outcomes
 that came in between, and at the end the outcome of every other decision. tests/data/snapshots-v4.json holds the same
-bandits as the code before version 5 kept them.
+bandits as the code before version 5 kept them, and tests/data/snapshots-v5.json as the code before version 6 did.
 """
 
 import base64
@@ -21,12 +21,15 @@ from belated import Bandit, SnapshotError
 from belated.live import snapshot
 
 CASES = json.loads((Path(__file__).parents[1] / "data" / "snapshots-v3.json").read_text())
-KEPT_IN_4 = json.loads((Path(__file__).parents[1] / "data" / "snapshots-v4.json").read_text())
+KEPT = {
+    version: json.loads((Path(__file__).parents[1] / "data" / f"snapshots-v{version}.json").read_text())
+    for version in (4, 5)
+}
 TOLERANCE = 1e-9  # other processors differ in the last bits
 
 
 def blob_of(case: dict[str, Any], version: int = 3) -> bytes:
-    return zlib.decompress(base64.b64decode(case["snapshot"] if version == 3 else KEPT_IN_4[case["learner"]]))
+    return zlib.decompress(base64.b64decode(case["snapshot"] if version == 3 else KEPT[version][case["learner"]]))
 
 
 def assert_goes_on(bandit: Bandit, case: dict[str, Any]) -> None:
@@ -42,7 +45,7 @@ def assert_goes_on(bandit: Bandit, case: dict[str, Any]) -> None:
     np.testing.assert_allclose(bandit.loss_estimates, case["loss_estimates_after"], rtol=TOLERANCE)
 
 
-@pytest.mark.parametrize("version", [3, 4])
+@pytest.mark.parametrize("version", [3, 4, 5])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["learner"])
 def test_a_snapshot_of_an_earlier_version_is_read(case: dict[str, Any], version: int) -> None:
     blob = blob_of(case, version)
@@ -59,7 +62,7 @@ def test_a_snapshot_of_an_earlier_version_is_read(case: dict[str, Any], version:
     np.testing.assert_array_equal(bandit.loss_estimates, case["loss_estimates"])
 
 
-@pytest.mark.parametrize("version", [3, 4])
+@pytest.mark.parametrize("version", [3, 4, 5])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["learner"])
 def test_from_an_earlier_version_a_bandit_goes_on_as_it_would_have(case: dict[str, Any], version: int) -> None:
     assert_goes_on(Bandit.from_bytes(blob_of(case, version)), case)
@@ -72,6 +75,18 @@ def test_what_was_read_can_be_kept_in_the_present_version(case: dict[str, Any]) 
     again = Bandit.from_bytes(kept)
     assert again.drift == pytest.approx(case["drift"], rel=TOLERANCE)
     assert_goes_on(again, case)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["learner"])
+def test_estimates_begin_where_an_earlier_version_ended(case: dict[str, Any]) -> None:
+    """What came of decisions was not kept then: estimates take the decisions since, and outcomes of those alone."""
+    bandit = Bandit.from_bytes(blob_of(case, 5))
+    assert bandit.estimates().decisions == 0
+    decision = bandit.decide()
+    for number in bandit._slots.copy():
+        bandit.observe(number, reward=1.0)
+    known = bandit.estimates()
+    assert (known.decisions, known.used, known[decision.arm].mean.value) == (1, 1, 1.0)
 
 
 def test_the_snapshots_hold_what_is_hard_to_keep() -> None:
@@ -90,7 +105,7 @@ def test_the_snapshots_hold_what_is_hard_to_keep() -> None:
 def test_an_unknown_version_is_refused(version: int) -> None:
     blob = bytearray(Bandit(2, seed=0).to_bytes())
     struct.pack_into("<H", blob, len(snapshot.MAGIC), version)
-    with pytest.raises(SnapshotError, match=f"version {version}; this belated reads versions 3 to 5"):
+    with pytest.raises(SnapshotError, match=f"version {version}; this belated reads versions 3 to 6"):
         Bandit.from_bytes(bytes(blob))
 
 
