@@ -20,7 +20,7 @@ two arms, multiplied, are again the capital of one gambler, and the least sum of
 is a lower bound of the sum of w_k mu_k (for w_k < 0 the capital of the gambler who suspects that mu_k is below m_k).
 That is narrower than the difference of two intervals, by up to sqrt(2), since not both errors are large at once.
 
-Functions here take many problems at once: counts of shape (problems, places).
+Functions here take many problems at once: counts of shape (problems, places). Places are the same from both ends.
 """
 
 import math
@@ -120,19 +120,18 @@ def log_evidence(first: Floats, second: Floats, places: Floats) -> Floats:
     It is the least of K_1(m) K_2(m) over all m, K_1 of the gambler who suspects that the first mean is above m, K_2 of
     the one who suspects that the second is below: nobody with mu_1 <= mu_2 lets it grow large.
     """
-    second = second[:, ::-1]
-    mirrored = 1.0 - places[::-1]
+    second = second[:, ::-1]  # places are the same from both ends
     low, high = np.zeros(first.shape[0]), np.ones(first.shape[0])
     for _ in range(_STEPS):
         m = 0.5 * (low + high)
-        is_falling = _with_slope(first, places, m)[1] < _with_slope(second, mirrored, 1.0 - m)[1]
+        is_falling = _with_slope(first, places, m)[1] < _with_slope(second, places, 1.0 - m)[1]
         low = np.where(is_falling, m, low)
         high = np.where(is_falling, high, m)
     # The sum is convex: between the last two points it is nowhere below where their tangents meet, nor below both ends.
     ends = []
     for m in (low, high):
         above, falling = _with_slope(first, places, np.maximum(m, _LEAST))
-        below, rising = _with_slope(second, mirrored, np.maximum(1.0 - m, _LEAST))
+        below, rising = _with_slope(second, places, np.maximum(1.0 - m, _LEAST))
         ends.append((above + below, falling - rising))
     (left, left_slope), (right, right_slope) = ends
     gap = high - low

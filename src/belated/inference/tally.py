@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-_HALF = (1.0 - np.cos(np.pi * np.arange(32) / 64.0)) / 2.0
+_HALF = np.rint((1.0 - np.cos(np.pi * np.arange(32) / 64.0)) * 2.0**39) / 2.0**40  # so that 1 - _HALF is exact
 PLACES: Floats = np.concatenate([_HALF, [0.5], 1.0 - _HALF[::-1]])
 """Closer together near 0 and near 1, where small differences matter; the same from both ends."""
 ENDS: Floats = np.array([0.0, 1.0])
