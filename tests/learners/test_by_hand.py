@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from belated import learners, simulate
+from belated import simulate
 from belated.core.random import seed_of_draw, uniform
 from belated.learners.klucb import divergence, upper
-from belated.learners.thompson import beta
 from belated.simplex import ftrl_distribution
 from belated.simulation.simulation import replay
 
@@ -222,47 +221,6 @@ def test_every_round(words: str) -> None:
         assert len(set(trace.arms[-20:].tolist())) < ARMS
     if words.startswith("exp3_dropping"):
         assert np.count_nonzero(trace.skipped) > 20
-
-
-def test_beta_draws_have_their_distribution() -> None:
-    """Quantiles of 40,000 draws against numpy's own: within 0.012 in probability, four standard errors and more."""
-    rng = np.random.default_rng(0)
-    for a, b in [(1, 1), (1, 7), (9, 1), (2, 2), (2, 30), (400, 3), (1000, 1500)]:
-        with np.errstate(over="ignore"):
-            drawn = np.sort([beta(float(a), float(b), np.uint64(n * 7919 + 1), 65536) for n in range(40_000)])
-        reference = np.sort(rng.beta(a, b, 400_000))
-        for share in (0.01, 0.1, 0.5, 0.9, 0.99):
-            rank = np.searchsorted(reference, np.quantile(drawn, share)) / reference.size
-            assert abs(rank - share) < 0.012, (a, b, share)
-        assert len(np.unique(drawn)) == drawn.size
-
-
-def test_thompson_plays_an_arm_as_often_as_it_is_best() -> None:
-    """Posteriors Beta(2, 4) and Beta(3, 3): P(first smaller) = 0.738 by exact summation; 20,000 draws, margin 0.013."""
-    decide = learners.find("thompson").decide
-    state = learners.find("thompson").new_state(2)
-    state[12:15] = [1, 4, 4]  # losses, observed, decisions
-    state[17:20] = [2, 4, 4]
-    x = np.linspace(0, 1, 200_001)[1:-1]
-    below = np.cumsum(20 * x * (1 - x) ** 3) * (x[1] - x[0])
-    exact = float(np.sum(below * 30 * x**2 * (1 - x) ** 2) * (x[1] - x[0]))
-    assert exact == pytest.approx(0.738, abs=1e-3)
-    p = np.zeros(2)
-    first = 0
-    with np.errstate(over="ignore"):
-        for draw in np.random.default_rng(2).random(20_000):
-            state[1] = draw
-            decide(state, np.zeros(0), 0, p)
-            first += int(p[0])
-    assert first / 20_000 == pytest.approx(exact, abs=0.013)
-
-
-def test_thompson_binarises_losses_in_between() -> None:
-    """Losses of 0.3 throughout: the observed ones are a share of 0.3, four standard errors being 0.026."""
-    trace = replay("thompson", np.full((5000, 2), 0.3), [0] * 5000, np.random.default_rng(1).random(5000).tolist())
-    ones = trace.loss_estimates[-1].sum()
-    assert ones == int(ones)
-    assert ones / 5000 == pytest.approx(0.3, abs=0.026)
 
 
 def test_chance_is_uniform_and_differs_by_round_draw_and_position() -> None:

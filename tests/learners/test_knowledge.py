@@ -1,5 +1,6 @@
 """What learners must know: asked for live, passed on in simulations, to those that declare it and to nobody else."""
 
+import json
 import math
 from pathlib import Path
 from typing import Any
@@ -207,7 +208,13 @@ def test_the_catalogue_is_told_about(capsys: pytest.CaptureFixture[str]) -> None
     for learner in learners.catalogue.values():
         assert learner.summary in learner_details(learner)
     stranger = Learner("stranger", "unheard of", "none", size=abs, decide=abs, learn=abs)
-    assert catalogue_rows([stranger]) == [["stranger", "nothing", "–", "–", "–", "none"]]
+    assert catalogue_rows([stranger]) == [["stranger", "nothing", "–", "–", "–", "no", "none"]]
+    assert catalogue_rows([learners.find("ucb")])[0][4:6] == ["yes", "yes"]
+    assert "certain      yes: it plays one arm" in learner_details(learners.find("ucb"))
+    assert "certain  " not in learner_details(learners.find("thompson"))
+    assert main(["learners", "--json"]) == 0
+    listed = {each["name"]: each["deterministic"] for each in json.loads(capsys.readouterr().out)}
+    assert listed == {name: learner.deterministic for name, learner in learners.catalogue.items()}
 
 
 def test_what_was_skipped_is_still_used_by_a_learner_that_keeps_it() -> None:

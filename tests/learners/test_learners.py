@@ -91,8 +91,16 @@ def test_seeds_make_the_difference(name: str) -> None:
         return chosen
 
     assert arms(1) == arms(1)
-    deterministic = {"ucb", "queued", "klucb", "elimination", "patient"}
-    assert (arms(1) == arms(2)) == (name in deterministic)
+    assert (arms(1) == arms(2)) == learners.find(name).deterministic
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_learners_that_choose_with_certainty_say_so(name: str) -> None:
+    """One that does has propensities of 1 in every round; one that does not, a smaller one before long."""
+    for law in (NoDelay(), Geometric(5.0)):
+        losses, delays, draws = problem(law, rounds=500, arms=4)
+        x = replay(informed(name), losses, delays, draws).distributions
+        assert bool((x.max(axis=1) == 1.0).all()) == learners.find(name).deterministic
 
 
 def test_uniform_play_costs_what_it_must() -> None:

@@ -24,7 +24,7 @@ def learners(options: argparse.Namespace, out: Output) -> int:
         out.result(_details(learner), tables.learner_details(learner, out.width))
     else:
         table = tables.learner_table(known)
-        symbols = ["endless?"] if table.fit(out.width).left_out else list(NOTATION)
+        symbols = ["endless?", "certain?"] if table.fit(out.width).left_out else list(NOTATION)
         more = "`belated learners NAME` describes a learner: its bounds, parameters and paper"
         out.result([_facts(learner) for learner in known], table, tables.notation(symbols, out.width), more)
     return 0
@@ -41,6 +41,7 @@ def _facts(learner: Learner) -> dict[str, Any]:
         "adversarial_bound": bounds.adversarial if bounds else None,
         "stochastic_bound": bounds.stochastic if bounds else None,
         "endless": bounds.endless if bounds else None,
+        "deterministic": learner.deterministic,
     }
 
 

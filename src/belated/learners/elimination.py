@@ -58,5 +58,6 @@ LEARNER = Learner(
     decide=decide,
     learn=mean_steps.learn,
     fair_arrivals=True,
+    deterministic=True,
     parameters=(HORIZON, Parameter("radius_constant", 2.0, 1e-9, 1e6, "c in sqrt(c log T / n); recalled")),
 )

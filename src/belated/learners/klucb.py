@@ -77,5 +77,6 @@ LEARNER = Learner(
     decide=decide,
     learn=mean_steps.learn,
     fair_arrivals=True,
+    deterministic=True,
     parameters=(Parameter("loglog", 0.0, 0.0, 100.0, "c, the factor of ln ln t"),),
 )

@@ -31,7 +31,8 @@ A learner that needs more declares it:
 - outcomes of skipped decisions, if they come after all: `keeps_skipped`.
 
 A learner that takes the outcomes that arrive for a fair sample of all, as one does that averages them, declares that,
-too: `fair_arrivals`. Bandits warn where many outcomes are missing.
+too: `fair_arrivals`. Bandits warn where many outcomes are missing. One that plays an arm with certainty in every round,
+whatever its parameters, says `deterministic`.
 
 Every learner takes one setting more, `settled`: it is about the run, not about the algorithm, so learners do not
 declare it and never see it (`TunedLearner`).
@@ -151,6 +152,10 @@ class Learner:
     keeps_skipped: bool = False
     fair_arrivals: bool = False
     """Whether it takes the outcomes that arrive for a fair sample of all."""
+    deterministic: bool = False
+    """Whether it plays one arm with certainty in every round: its propensities are 1, and nothing can be said about the
+    other arms by weighting.
+    """
     gauges: tuple[Gauge, ...] = ()
     """What an audit may read of its state."""
     proof_constant: str | None = None

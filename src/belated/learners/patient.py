@@ -48,5 +48,6 @@ LEARNER = Learner(
     losses_at=mean_steps.LOSSES_AT,
     decide=decide,
     learn=mean_steps.learn,
+    deterministic=True,
     parameters=(HORIZON, TAIL_INDEX),
 )

@@ -25,6 +25,7 @@ NOTATION = {
     "Φ": "min over sets S of rounds of |S| + √(D_rest log K); D_rest is the sum of the delays of all other rounds",
     "S*": "the number of decisions that the learner skips",
     "endless?": "whether it is robust to one outcome that never comes",
+    "certain?": "whether it plays one arm with certainty: its propensities are 1, weighting says nothing of other arms",
     "‡": "proved without delay only",
     "≈": "recalled, not checked against the paper, or proved for a close variant",
 }

@@ -71,5 +71,6 @@ LEARNER = Learner(
     learn=learn,
     pages=Pages(HEAD, page_size),
     fair_arrivals=True,
+    deterministic=True,
     parameters=(Parameter("exploration", 2.0, 0.0, 1e6, "the factor in sqrt(exploration ln n / n_i)"),),
 )

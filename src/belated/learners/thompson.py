@@ -1,14 +1,20 @@
 """Thompson sampling (Thompson 1933) for losses 0 or 1, on the outcomes that have arrived.
 
-    theta_i ~ Beta(1 + ones_i, 1 + zeros_i);       play the arm with the smallest theta_i,
+    theta_i ~ Beta(1 + ones_i, 1 + zeros_i), independent;       p_i = P(theta_i is the smallest),
 
-ones_i and zeros_i being the outcomes 1 and 0 observed of arm i. A loss between 0 and 1 counts as 1 with that
-probability (Agrawal & Goyal 2012). Under delay the posterior is that of the outcomes that have arrived. Without
-delay regret is (1 + o(1)) sum_i Delta_i log T / kl(mu_i, mu_best) where losses are stochastic.
+ones_i and zeros_i being the outcomes 1 and 0 observed of arm i. Drawing all theta_i and playing the smallest plays arm
+i with probability p_i, so the arm is drawn from p instead: the propensity is what it says, and never 0. A loss between
+0 and 1 counts as 1 with that probability (Agrawal & Goyal 2012), by a coin made from the draw of the round. Under delay
+the posterior is that of the outcomes that have arrived. Without delay regret is (1 + o(1)) sum_i Delta_i log T /
+kl(mu_i, mu_best) where losses are stochastic.
 
-Its random numbers are made from the draw of the round, so the same draws give the same decisions. Once theta is drawn
-the arm is certain, so the reported propensity is 1, not the probability over theta. Do not use it for importance
-weighting.
+The probabilities are integrals,
+
+    p_i = int f_i(y) prod_{j != i} S_j(y) dy,
+
+f_i being the density of y = logit(theta_i), f_i(y) = x^a (1 - x)^b / B(a, b) at x = logistic(y), and S_j the
+probability that logit(theta_j) is above y. One pass over nodes, from below, adds up all of them at once (`smallest`),
+within 0.001, and within 1 % of probabilities from 1e-4 on.
 """
 
 import math
@@ -22,63 +28,158 @@ from belated.learners.learner import Learner
 
 DRAW = mean_steps.OWN
 
-_LOG_4 = math.log(4.0)
-_ONE_AND_LOG_5 = 1.0 + math.log(5.0)
-_POSITIONS = 1 << 16  # random numbers for each arm: more than any arm can use
+# For each arm.
+SCALE = mean_steps.ARM_OWN  # -log B(a, b): 0 for a = b = 1, above 0 as soon as there is an outcome
+BELOW = mean_steps.ARM_OWN + np.uint64(1)  # while p is computed: the probability that logit(theta_i) is below the node
+RATE = mean_steps.DECISIONS  # likewise: its probability of being at the node over that of being above
+
+# The ends of the range of y, and the nodes in it.
+WIDTHS = 4.3  # standard deviations to an end,
+TAILS = 7.0  # and so many lengths 1/a or 1/b of the exponential tails
+SURE = 11.5  # all above y has at most the probability exp(-SURE)
+BEND = 4.0  # nodes are even within so many of the smallest standard deviations of the upper end, and grow sparse below
+STEP = 0.15
+TOLERANCE = 0.0015  # how far from 1 the sum of p may be before more nodes are taken,
+MOST_NODES = 400  # and where that ends
+NO_DENSITY = -25.0  # the log of a density too small to count
+LEAST_ABOVE = 1e-12
+LEAST_SHARE = 1e-12  # of an arm, so that every arm can be drawn
+
+
+@kernel(inline=True)
+def scale(a: float, b: float) -> float:
+    """Return -log B(a, b)."""
+    return math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
+
+
+@kernel(inline=True)
+def log_logistic(y: float) -> float:
+    """Return log x at x = 1 / (1 + exp(-y)); log(1 - x) is that less y."""
+    return -math.log1p(math.exp(-y)) if y > 0.0 else y - math.log1p(math.exp(y))
+
+
+@kernel(inline=True)
+def posterior(state: Vector, arm: int) -> tuple[float, float]:
+    """Return a = 1 + ones and b = 1 + zeros of an arm."""
+    ones = state[mean_steps.at(arm) + mean_steps.LOSSES]
+    return 1.0 + ones, 1.0 + state[mean_steps.at(arm) + mean_steps.OBSERVED] - ones
 
 
 @kernel
-def beta(a: float, b: float, key: np.uint64, position: int) -> float:
-    """Return a draw from Beta(a, b) for a, b >= 1, made from the random numbers of a seed, starting at a position.
+def smallest(state: Vector, p: Vector) -> int:
+    """Write p_i = P(theta_i is the smallest) into p; return how many nodes it took.
 
-    Rejection from a log-logistic envelope: algorithm BB of Cheng (1978).
+    The upper end of the range is where prod_j S_j <= exp(-SURE) for sure: S_j(y) <= exp(-D_j(y)), where D_j = log of
+    the likelihood a log x + b log(1 - x) at its mode less that at y. sum_j D_j is convex, so Newton's steps from above
+    never step over it. An arm that matters has a part of its bulk below that end, so the nodes can grow sparse with the
+    distance from it: y = end + c sinh(v), v = -u, ..., -h, 0, by the trapezoidal rule, whose error falls exponentially
+    in 1 / h for functions as smooth as these. S_j is a running sum with the Euler-Maclaurin term h^2/12 phi', where
+    phi = f_j dy/dv and f' = f (a - (a + b) x). The p_i sum to 1 if the nodes are dense enough.
     """
-    if a == 1.0 or b == 1.0:
-        u = random.uniform(key, position)
-        return -math.expm1(math.log(u) / b) if a == 1.0 else u ** (1.0 / a)
-    small = min(a, b)
-    large = max(a, b)
-    both = a + b
-    slope = math.sqrt((both - 2.0) / (2.0 * small * large - both))
-    gamma = small + 1.0 / slope
-    w = small
-    for _ in range(_POSITIONS // 2):
-        u1 = random.uniform(key, position)
-        u2 = random.uniform(key, position + 1)
-        position += 2
-        v = slope * math.log(u1 / (1.0 - u1))
-        w = small * math.exp(v)
-        z = u1 * u1 * u2
-        r = gamma * v - _LOG_4
-        s = small + r - w
-        if s + _ONE_AND_LOG_5 >= 5.0 * z:
+    end = math.inf
+    low = math.inf
+    for i in range(p.size):
+        a, b = posterior(state, i)
+        place = mean_steps.at(i)
+        if state[place + SCALE] == 0.0 and a + b > 2.0:  # a snapshot from before it was kept
+            state[place + SCALE] = scale(a, b)
+        mode = math.log(a / b)
+        width = math.sqrt(1.0 / a + 1.0 / b)
+        log_x = log_logistic(mode)
+        p[i] = mode  # p, BELOW and RATE hold what the next two loops need
+        state[place + BELOW] = width
+        state[place + RATE] = (a + b) * log_x - b * mode
+        end = min(end, mode + WIDTHS * width + TAILS / b)
+        low = min(low, mode - WIDTHS * width - TAILS / a)
+    for _ in range(4):
+        log_x = log_logistic(end)
+        x = math.exp(log_x)
+        more = -SURE
+        slope = 0.0
+        for i in range(p.size):
+            if p[i] < end:
+                a, b = posterior(state, i)
+                more += state[mean_steps.at(i) + RATE] - (a + b) * log_x + b * end
+                slope += (a + b) * x - a
+        if more <= 0.5:
             break
-        log_z = math.log(z)
-        if s >= log_z or r + both * math.log(both / (large + w)) >= log_z:
+        end -= more / slope
+    narrowest = math.inf
+    for i in range(p.size):
+        width = state[mean_steps.at(i) + BELOW]
+        if p[i] < end + 2.0 * width:
+            narrowest = min(narrowest, width)
+    c = BEND * narrowest
+    u = math.asinh((end - low) / c)
+    intervals = math.ceil(u / STEP)
+    taken = 0
+    while True:
+        total = _integrate(state, p, end, c, u / intervals, intervals)
+        taken += intervals + 1
+        if abs(total - 1.0) <= TOLERANCE or taken >= MOST_NODES:
             break
-    return w / (large + w) if a == small else large / (large + w)
+        intervals += intervals // 2 + 1
+    shares = 0.0
+    for i in range(p.size):
+        p[i] = max(p[i] / total, LEAST_SHARE)
+        shares += p[i]
+    for i in range(p.size):
+        p[i] /= shares
+    return taken
+
+
+@kernel
+def _integrate(state: Vector, p: Vector, end: float, c: float, h: float, intervals: int) -> float:
+    """Write the integrals over y = end + c sinh(v), v = -intervals h, ..., -h, 0, into p; return their sum."""
+    for i in range(p.size):
+        p[i] = 0.0
+        state[mean_steps.at(i) + BELOW] = 0.0
+    for k in range(intervals, -1, -1):
+        growth = math.exp(-h * k)
+        sinh = 0.5 * (growth - 1.0 / growth)
+        cosh = 0.5 * (growth + 1.0 / growth)
+        y = end + c * sinh
+        weight = c * cosh * h  # h dy/dv
+        bending = sinh / cosh * h
+        log_x = log_logistic(y)
+        x = math.exp(log_x)
+        all_above = 1.0
+        for i in range(p.size):
+            a, b = posterior(state, i)
+            place = mean_steps.at(i)
+            density = (a + b) * log_x - b * y + state[place + SCALE]
+            below = state[place + BELOW]
+            if density > NO_DENSITY:
+                here = math.exp(density) * weight
+                correction = ((a - (a + b) * x) * weight + bending) / 12.0
+                above = max(1.0 - below - here * (0.5 - correction), LEAST_ABOVE)
+                state[place + BELOW] = below + here
+                state[place + RATE] = here / above
+            else:
+                above = max(1.0 - below, LEAST_ABOVE)
+                state[place + RATE] = 0.0
+            all_above *= above
+        for i in range(p.size):
+            p[i] += state[mean_steps.at(i) + RATE] * all_above
+    total = 0.0
+    for i in range(p.size):
+        total += p[i]
+    return total
 
 
 @kernel
 def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
     state[mean_steps.ROUND] += 1.0
+    smallest(state, p)
     key = random.seed_of_draw(state[DRAW], state[mean_steps.ROUND])
-    chosen = 0
-    least = math.inf
-    for i in range(p.size):
-        ones = state[mean_steps.at(i) + mean_steps.LOSSES]
-        zeros = state[mean_steps.at(i) + mean_steps.OBSERVED] - ones
-        theta = beta(1.0 + ones, 1.0 + zeros, key, (i + 1) * _POSITIONS)
-        if theta < least:
-            chosen = i
-            least = theta
-    mean_steps.play(state, chosen, 0.0, p)
     return random.uniform(key, 0)  # what a loss between 0 and 1 will be held against
 
 
 @kernel
 def learn(state: Vector, params: Vector, arm: int, loss: float, propensity: float, mark: float) -> None:
     mean_steps.learn(state, params, arm, 1.0 if mark < loss else 0.0, propensity, mark)
+    a, b = posterior(state, arm)
+    state[mean_steps.at(arm) + SCALE] = scale(a, b)
 
 
 LEARNER = Learner(

@@ -37,5 +37,6 @@ LEARNER = Learner(
     decide=decide,
     learn=mean_steps.learn,
     fair_arrivals=True,
+    deterministic=True,
     parameters=(Parameter("exploration", 2.0, 0.0, 1e6, "the factor in sqrt(exploration ln t / n)"),),
 )

@@ -49,16 +49,19 @@ def _finals(cell: Simulation) -> list[str]:
     return [final.text + ("*" if float(final.mean) == least and len(finals) > 1 else " ") for final in finals]
 
 
-CATALOGUE_HEADER = ("learner", "must know", "adversarial bound", "stochastic bound", "endless?", "paper")
+CATALOGUE_HEADER = ("learner", "must know", "adversarial bound", "stochastic bound", "endless?", "certain?", "paper")
 
 
 def catalogue_rows(learners: Sequence[Learner]) -> list[list[str]]:
-    """Return the catalogue: name, needs, published bounds, whether it is robust to one endless delay, paper."""
+    """Return the catalogue: name, needs, published bounds, whether it is robust to one endless delay, whether its
+    choice is certain, paper.
+    """
     rows = []
     for learner in learners:
         known = published.get(learner.name)
         facts = [known.adversarial, known.stochastic, "yes" if known.endless else "no"] if known else ["–", "–", "–"]
-        rows.append([learner.name, ", ".join(learner.needs) or "nothing", *facts, cited(learner.paper)])
+        certain = "yes" if learner.deterministic else "no"
+        rows.append([learner.name, ", ".join(learner.needs) or "nothing", *facts, certain, cited(learner.paper)])
     return rows
 
 
@@ -79,7 +82,7 @@ def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def learner_table(learners: Sequence[Learner]) -> Table:
     """Return the catalogue, its bounds last."""
-    order = (0, 1, 4, 5, 2, 3)
+    order = (0, 1, 4, 5, 6, 2, 3)
     columns = [Column(CATALOGUE_HEADER[k], drop=1 if "bound" in CATALOGUE_HEADER[k] else 0) for k in order]
     return Table(columns, [[row[k] for k in order] for row in catalogue_rows(learners)])
 
@@ -94,6 +97,8 @@ def notation(symbols: Sequence[str] = tuple(NOTATION), width: int | None = None)
 def learner_details(learner: Learner, width: int | None = None) -> str:
     """Return all about one learner: what it is, what it must know, what is published about it, its parameters."""
     facts = {"paper": learner.paper, "must know": ", ".join(learner.needs) or "nothing"}
+    if learner.deterministic:
+        facts["certain"] = "yes: it plays one arm with certainty, its propensities are 1"
     if known := published.get(learner.name):
         facts |= {"adversarial": known.adversarial, "stochastic": known.stochastic}
         facts["endless"] = f"{'yes' if known.endless else 'no'}: {known.why}"
