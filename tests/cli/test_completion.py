@@ -57,7 +57,7 @@ def candidates(line: str) -> list[str]:
         ("belated cells --family tri", ["trials"]),
         ("belated league --cells blocks-k2/ blocks-k10", ["blocks-k10/100"]),
         ("belated league --learners ucb tho", ["thompson"]),
-        ("belated sweep robust:", ["delay_constant=", "settled="]),
+        ("belated sweep robust:", ["delay_constant=", "settled=", "share_floor="]),
         ("belated compare --environments res", ["resonant"]),
         ("belated compare --delays b", ["batches", "burst", "byarm", "byloss"]),
         ("belated ledger export --format ", ["csv", "ndjson", "parquet"]),

@@ -50,6 +50,17 @@ def named(service: Any, name: str) -> str:
     return f"{name}-{service.kind}"
 
 
+def test_an_experiment_with_a_floor(service: Any) -> None:
+    name = named(service, "floored")
+    assert service.create(name, 4, learner="ucb", seed=5, share_floor=0.1).share_floor == 0.1
+    assert service.experiment(name).share_floor == 0.1
+    assert {each.propensity for each in service.decide_many(name, 50)} == {0.1, 0.1 + (1 - 4 * 0.1)}
+    assert service.create(named(service, "no-floor"), 4).share_floor == 0.0
+    with pytest.raises(ServiceError, match=r"share_floor is 0.3; a number from 0 to 1/4") as caught:
+        service.create(named(service, "unmade"), 4, share_floor=0.3)
+    assert caught.value.field == "share_floor"
+
+
 def test_an_experiment_from_its_creation_to_its_archive(service: Any) -> None:
     name = named(service, "life")
     made = service.create(

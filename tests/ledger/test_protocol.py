@@ -94,7 +94,8 @@ class Workers(RuleBasedStateMachine):
         self.controls.now = START
         for word, learner in zip(MISSING, learners, strict=True):
             name = f"{word}-{next(self.numbers)}"
-            wanted = ExperimentSettings(name, ARMS, learner, LEARNERS[learner], 5, MISSING[word])
+            floor = 0.1 if word == "defaults" else None
+            wanted = ExperimentSettings(name, ARMS, learner, LEARNERS[learner], 5, MISSING[word], floor)
             self.records[name], _ = self.ledger.create(wanted, START, 1_000_000)
             self.models[name] = Model(wanted)
         for which, seed in enumerate(seeds):

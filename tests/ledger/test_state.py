@@ -29,11 +29,15 @@ SPECS = [
     if "delay" not in learners.find(words.partition(":")[0]).needs
 ]
 """All that can be learned with by the service."""
+FLOORED = [f"{words}, floor" for words in SPECS if ":" not in words]
+"""The same with a floor under the shares of arms."""
 
 
 def wanted(words: str) -> ExperimentSettings:
+    floor = 0.1 if words.endswith(", floor") else None
+    words = words.removesuffix(", floor")
     told: dict[str, float | str] = {**TOLD.get(words.partition(":")[0], {})}
-    return ExperimentSettings("one", ["blue", 7, "red"], words, told, 5, "wait")
+    return ExperimentSettings("one", ["blue", 7, "red"], words, told, 5, "wait", floor)
 
 
 class Maker:
@@ -73,7 +77,7 @@ class Maker:
         self.events.append(event)
 
 
-@pytest.mark.parametrize("words", SPECS)
+@pytest.mark.parametrize("words", [*SPECS, *FLOORED])
 def test_whoever_makes_or_applies_the_events_has_the_same_state(words: str) -> None:
     maker = Maker(words, 3)
     kinds = {event.kind for event in maker.events}
@@ -86,6 +90,9 @@ def test_whoever_makes_or_applies_the_events_has_the_same_state(words: str) -> N
             halves = ExperimentState.from_bytes(wanted(words), halves.to_bytes())
             halves.look_in(source_of(maker.events))
         halves.apply(event)
+    if words in FLOORED:
+        propensities = [event.propensity for event in maker.events if event.kind == Kind.DECISION]
+        assert 0.1 - 1e-12 <= min(propensities) <= max(propensities) <= 0.8 + 1e-12
     state = maker.state.to_bytes()
     assert applied.to_bytes() == state
     assert halves.to_bytes() == state
@@ -93,7 +100,7 @@ def test_whoever_makes_or_applies_the_events_has_the_same_state(words: str) -> N
     assert ExperimentState.from_bytes(wanted(words), state).to_bytes() == state
 
 
-@pytest.mark.parametrize("words", SPECS)
+@pytest.mark.parametrize("words", [*SPECS, "ucb, floor", "guarded, floor"])
 def test_from_a_snapshot_everything_goes_on_as_it_would_have(words: str) -> None:
     without, peeked, restarted = Maker(words, 4), Maker(words, 4, peeks=0.3), Maker(words, 4, restart=211)
     assert without.events == peeked.events == restarted.events
@@ -117,6 +124,18 @@ def test_to_look_at_a_state_does_not_change_it(words: str) -> None:
             state.decide("next", 60)
             states.add(state.to_bytes())
         assert len(states) == 1, f"with {waiting} waiting"
+
+
+def test_settings_of_before_have_no_floor() -> None:
+    """What is stored of an experiment without a floor stays as it was."""
+    plain, floored = wanted("ucb"), wanted("ucb, floor")
+    stored = msgspec.json.encode(plain)
+    assert stored == (
+        b'{"name":"one","arms":["blue",7,"red"],"learner":"ucb","parameters":{},"seed":5,"missing":"wait"}'
+    )
+    assert msgspec.json.decode(stored, type=ExperimentSettings) == plain
+    assert msgspec.json.decode(msgspec.json.encode(floored), type=ExperimentSettings) == floored != plain
+    assert (plain.tuning, floored.tuning) == ({}, {"share_floor": 0.1})
 
 
 def test_some_learners_skip() -> None:

@@ -18,6 +18,7 @@ SPECS = [
     for words in (*learners.catalogue, *VARIANTS, "robust:delay_constant=0.01", "balanced:kappa=1")
     if "delay" not in learners.find(words.partition(":")[0]).needs
 ]
+FLOORED = [f"{words}:share_floor=0.05" for words in SPECS if ":" not in words]
 
 
 class Both:
@@ -54,7 +55,7 @@ class Both:
         self.recorded.open.find = self.find
 
 
-@pytest.mark.parametrize("words", SPECS)
+@pytest.mark.parametrize("words", [*SPECS, *FLOORED])
 def test_it_decides_and_learns_as_a_bandit_does(words: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Outcomes in any order, a third of them never, with restarts, and a window of the oldest that is often empty."""
     monkeypatch.setattr(outstanding, "WINDOW", 6)

@@ -14,7 +14,7 @@ def drawn(number: int) -> float:
     return DRAWS(np.uint64(7), number)
 
 
-@pytest.mark.parametrize("learner", ["guarded", "balanced", "robust", "thompson", "ucb", "bold"])
+@pytest.mark.parametrize("learner", ["guarded", "balanced", "robust", "thompson", "ucb", "bold", "ucb:share_floor=0.1"])
 def test_a_bandit_that_makes_decisions_again_is_the_same_bandit(learner: str) -> None:
     first, again = Bandit(["a", "b", "c"], learner, seed=1), Bandit(["a", "b", "c"], learner, seed=1)
     first.warns = again.warns = False

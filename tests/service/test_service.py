@@ -323,6 +323,52 @@ def test_a_learner_cannot_be_told_to_wait_here_but_the_service_can(http: httpx.C
         assert '"learn": "deadline"' in message
 
 
+def test_a_floor_under_the_shares_of_arms(http: httpx.Client) -> None:
+    """Drawn with, shown, recorded, and one of the settings that an experiment has for good."""
+    body = {"name": "floored", "arms": ["a", "b", "c", "d"], "learner": "ucb", "seed": 5, "share_floor": 0.1}
+    made = done(http.post(EXPERIMENTS, json=body), 201)
+    assert (made["share_floor"], made["parameters"], made["learner"]) == (0.1, {}, "ucb")
+    decisions = done(http.post(at("floored", "decisions"), json=[{"id": f"d{k}"} for k in range(100)]))
+    assert {each["propensity"] for each in decisions} == {0.1, 0.1 + (1 - 4 * 0.1)}
+    assert {each["arm"] for each in decisions} == {"a", "b", "c", "d"}
+    assert [float(row["propensity"]) for row in rows(http, "floored")] == [each["propensity"] for each in decisions]
+    shown = state(http, "floored")
+    assert shown["share_floor"] == 0.1
+    assert sorted(arm["probability"] for arm in shown["arms"])[:3] == [0.1] * 3
+    assert done(http.post(EXPERIMENTS, json=body))["rounds"] == 100
+    for other in ({**body, "share_floor": 0.2}, {key: body[key] for key in body if key != "share_floor"}):
+        problem(http.post(EXPERIMENTS, json=other), 409, "exists", "name")
+    plain = {"name": "no-floor", "arms": 2, "learner": "ucb", "seed": 5}
+    assert done(http.post(EXPERIMENTS, json=plain), 201)["share_floor"] == 0.0
+    assert done(http.post(EXPERIMENTS, json={**plain, "share_floor": 0}))["share_floor"] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("floor", "said"),
+    [
+        (-0.1, "0 to 1"),
+        (1.5, "0 to 1"),
+        ("much", "0 to 1"),
+        (None, "0 to 1"),
+        (0.26, "share_floor is 0.26; a number from 0 to 1/4 is needed"),
+    ],
+)
+def test_bad_floors_are_refused_by_name(http: httpx.Client, floor: object, said: str) -> None:
+    body = {"name": "unmade", "arms": 4, "learner": "ucb", "share_floor": floor}
+    assert said in problem(http.post(EXPERIMENTS, json=body), 422, "invalid", "share_floor")
+    assert http.get(at("unmade")).status_code == 404
+
+
+def test_a_floor_is_not_the_learners(http: httpx.Client) -> None:
+    for body in (
+        {"learner": "ucb", "parameters": {"share_floor": 0.1}},
+        {"learner": "ucb", "parameters": {"share_floor": 0}},
+        {"learner": "ucb:share_floor=0.1"},
+    ):
+        response = http.post(EXPERIMENTS, json={"name": "unmade", "arms": 2, **body})
+        assert "a field of the experiment" in problem(response, 422, "invalid", "parameters.share_floor")
+
+
 def test_healthy_and_ready(http: httpx.Client) -> None:
     for path in ("/healthz", "/readyz"):
         response = http.get(path)

@@ -103,7 +103,7 @@ class Model:
 
     def __init__(self, settings: ExperimentSettings) -> None:
         self.settings = settings
-        self.bandit = Bandit(len(settings.arms), settings.learner, seed=settings.seed, **settings.parameters)
+        self.bandit = Bandit(len(settings.arms), settings.learner, seed=settings.seed, **settings.tuning)
         self.status = Status.ACTIVE
         self.made: dict[str, Made] = {}
         self.events: list[Event] = []

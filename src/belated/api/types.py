@@ -87,6 +87,9 @@ class NewExperiment(msgspec.Struct, forbid_unknown_fields=True):
         Literal["wait"] | Deadline,
         Meta(description="what a missing outcome means: `wait` as long as the learner waits, or use a default loss"),
     ] = "wait"
+    share_floor: Annotated[
+        float, Meta(ge=0, le=1, description="the least probability of every arm, at most 1 / the number of arms")
+    ] = 0.0
 
 
 class DecisionRequest(msgspec.Struct, forbid_unknown_fields=True):
@@ -191,6 +194,7 @@ class Experiment(msgspec.Struct):
     delays: DelayQuantiles
     arms: list[ArmState]
     events: int
+    share_floor: float = 0.0
     digest: str | UnsetType = UNSET
 
 

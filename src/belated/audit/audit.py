@@ -19,6 +19,7 @@ from belated import bounds
 from belated import learners as catalogue
 from belated.audit.drift import Drift
 from belated.audit.lemmas import LEMMAS, Measured, Run, exploration_sums, oldest_valid
+from belated.audit.observed import check_no_floor
 from belated.bounds.waiting import Waiting
 from belated.delays import Delays
 from belated.environments import Environment
@@ -201,6 +202,7 @@ def run(
     then for the distributions, which are looked at chunk by chunk and not kept.
     """
     tuned = catalogue.tune(learner)
+    check_no_floor(tuned)
     check_count("rounds", rounds)
     check_count("replications", replications)
     check_count("seed", seed, least=0)

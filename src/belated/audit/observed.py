@@ -38,6 +38,7 @@ from belated.core.kernels import (
     entry,
     kernel,
 )
+from belated.errors import InvalidValue
 from belated.learners import TunedLearner
 
 Floats = NDArray[np.float64]
@@ -300,6 +301,15 @@ def _compiled_finish() -> Any:
     return entry(finish, types.void(VECTOR))
 
 
+def check_no_floor(tuned: TunedLearner) -> None:
+    """Refuse a learner with a floor under its distribution: what is proved is about the distribution itself."""
+    if tuned.share_floor:
+        raise InvalidValue(
+            f"share_floor is {tuned.share_floor!r}; 0 is needed, as an audit is about the learner's own distribution",
+            "share_floor",
+        )
+
+
 @dataclass(frozen=True, repr=False)
 class Observed(TunedLearner):
     """A leader under observation, for a number of rounds: its parameters are a new book."""
@@ -311,6 +321,7 @@ class Observed(TunedLearner):
     @classmethod
     def of(cls, tuned: TunedLearner, n_arms: int, rounds: int) -> "Observed":
         """Return the same learner, observed."""
+        check_no_floor(tuned)
         learner = replace(
             tuned.learner,
             decide=decide,

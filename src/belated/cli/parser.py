@@ -36,7 +36,8 @@ delays         none, constant:delay=100, geometric:mean=50, uniform:low=0,high=2
 learners       robust, robust:delay_constant=1, bold:base=exp3; `belated learners` lists them.
                Learners that need to know something about the problem are told, and marked †.
                thompson:settled=10000 hears of no outcome before its decision is 10,000 rounds
-               old; every learner takes settled.
+               old; every learner takes settled. It also takes share_floor, the least probability
+               of every arm: thompson:share_floor=0.02.
 your own       module:NAME, where module.py may be in the current folder: see docs/concepts.md
 
 A TOML file may set learners, environments and delays (lists), rounds, replications and seed.

@@ -44,7 +44,8 @@ Run one learner with several values of one parameter on cells of the suite, and 
 
 The parameter that has several values is varied. Exactly one parameter may have several.
 `belated learners NAME` lists the parameters of a learner. Every learner also takes settled, how
-many rounds old a decision must be before its outcome is learned from: thompson:settled=0,10000.
+many rounds old a decision must be before its outcome is learned from: thompson:settled=0,10000;
+and share_floor, the least probability of every arm.
 """
 
 REPORT_HELP = """\

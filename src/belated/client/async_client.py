@@ -68,9 +68,10 @@ class AsyncClient:
         parameters: Mapping[str, float | str] | None = None,
         seed: int | None = None,
         missing: str | Deadline = "wait",
+        share_floor: float = 0.0,
     ) -> Experiment:
         """Create an experiment; return the one there is, if it has these settings."""
-        return await self._send(requests.create(name, arms, learner, parameters, seed, missing))
+        return await self._send(requests.create(name, arms, learner, parameters, seed, missing, share_floor))
 
     async def experiments(self, status: str = "all") -> list[Summary]:
         """Return all experiments, or those that are active, paused or archived."""

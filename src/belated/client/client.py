@@ -81,9 +81,10 @@ class Client:
         parameters: Mapping[str, float | str] | None = None,
         seed: int | None = None,
         missing: str | Deadline = "wait",
+        share_floor: float = 0.0,
     ) -> Experiment:
         """Create an experiment; return the one there is, if it has these settings."""
-        return self._send(requests.create(name, arms, learner, parameters, seed, missing))
+        return self._send(requests.create(name, arms, learner, parameters, seed, missing, share_floor))
 
     def experiments(self, status: str = "all") -> list[Summary]:
         """Return all experiments, or those that are active, paused or archived."""

@@ -50,8 +50,9 @@ def create(
     parameters: Mapping[str, float | str] | None,
     seed: int | None,
     missing: str | Deadline,
+    share_floor: float,
 ) -> Request[Experiment]:
-    body = {
+    body: dict[str, object] = {
         "name": name,
         "arms": arms if isinstance(arms, int) else list(arms),
         "learner": learner,
@@ -59,6 +60,8 @@ def create(
         "seed": seed,
         "missing": missing,
     }
+    if share_floor != 0:  # a service from before there were floors takes all others
+        body["share_floor"] = share_floor
     return Request("POST", "/v1/experiments", Experiment, encode(body))
 
 

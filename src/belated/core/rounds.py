@@ -2,7 +2,8 @@
 
 Round t, in this order (Masoudian, Zimmert & Seldin 2024, Algorithm 1, read causally; docs/math.md):
 
-1. open: the outstanding decisions are counted, the learner writes its distribution p, an arm is drawn from it;
+1. open: the outstanding decisions are counted, the learner writes its distribution p, the run's floor is put under it,
+   an arm is drawn from it;
 2. the decision is remembered: its arm, its propensity, and the mark that the learner wants back with the outcome;
 3. arrivals: every outcome that comes before round t + 1 opens is learned from, with what was remembered;
 4. close: the oldest outstanding decision s < t with t - s >= patience is skipped, given up for good. For a learner that
@@ -79,6 +80,7 @@ CLOCK = np.dtype(
         ("round_place", np.int64),
         ("pages_place", np.int64),
         ("keeps_skipped", np.int64),  # 1 where outcomes of skipped decisions are still learned from
+        ("share_floor", np.float64),  # the least probability of an arm, a setting of the run; 0 for none
     ]
 )
 """The clock of a run: one record."""
@@ -208,8 +210,16 @@ def draw_arm(p: Vector, draw: float) -> int:
 
 
 @kernel(inline=True)
+def put_floor(p: Vector, floor: float) -> None:
+    """Give every arm at least a share: p_i becomes floor + (1 - K floor) p_i, uniform play with probability K floor."""
+    rest = max(1.0 - p.size * floor, 0.0)
+    for i in range(p.size):
+        p[i] = floor + rest * p[i]
+
+
+@kernel(inline=True)
 def open_round(run: Run, draw: float) -> float:
-    """Open the next round: write the learner's distribution into p and return its mark."""
+    """Open the next round: write the distribution that the arm is drawn from into p and return the learner's mark."""
     clock = run.clock[0]
     if clock["draw_place"] != NONE:
         run.state[clock["draw_place"]] = draw
@@ -217,7 +227,10 @@ def open_round(run: Run, draw: float) -> float:
     outstanding = clock["outstanding"]
     clock["cumulative_outstanding"] += outstanding
     clock["most_outstanding"] = max(clock["most_outstanding"], outstanding)
-    return call_decide(clock["decide_address"], run.state, run.params, outstanding, run.p)
+    mark = call_decide(clock["decide_address"], run.state, run.params, outstanding, run.p)
+    if clock["share_floor"] > 0.0:
+        put_floor(run.p, clock["share_floor"])
+    return mark
 
 
 @kernel(inline=True)

@@ -83,7 +83,8 @@ def tune(learner: "str | Mapping[str, Any] | Learner | TunedLearner", **values: 
 
     The learner is a spec such as `robust:delay_constant=1`, a table {name = "robust", delay_constant = 1}, a
     `module:NAME` for one of your own, or an object. Besides its parameters every learner takes `settled`, for
-    simulations: it hears of the outcome of a decision only when the decision is at least so many rounds old.
+    simulations: it hears of the outcome of a decision only when the decision is at least so many rounds old. And
+    `share_floor`, the least probability of every arm.
 
     >>> from belated import learners
     >>> learners.tune("thompson", settled=10_000).label

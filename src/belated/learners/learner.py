@@ -34,8 +34,9 @@ A learner that takes the outcomes that arrive for a fair sample of all, as one d
 too: `fair_arrivals`. Bandits warn where many outcomes are missing. One that plays an arm with certainty in every round,
 whatever its parameters, says `deterministic`.
 
-Every learner takes one setting more, `settled`: it is about the run, not about the algorithm, so learners do not
-declare it and never see it (`TunedLearner`).
+Every learner takes two settings more, `settled` and `share_floor`: they are about the run, not about the algorithm, so
+learners do not declare them and never see them (`TunedLearner`). With a floor, the arm that is drawn need not be one
+that the learner would play, and the propensity is the one with the floor.
 """
 
 import math
@@ -105,6 +106,10 @@ class Parameter:
         if isinstance(value, str):
             return value
         return "unknown" if math.isnan(value) else str(int(value) if value.is_integer() else value)
+
+
+SHARE_FLOOR = Parameter("share_floor", 0.0, 0.0, 1.0, "the least probability of every arm, at most 1 / K")
+"""A setting of the run that every learner takes."""
 
 
 class Gauge(NamedTuple):
@@ -218,10 +223,10 @@ class Learner:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """What can be set of it: its parameters, and `settled`."""
-        return (*(parameter.name for parameter in self.parameters), "settled")
+        """What can be set of it: its parameters, `settled` and `share_floor`."""
+        return (*(parameter.name for parameter in self.parameters), "settled", SHARE_FLOOR.name)
 
-    def with_parameters(self, settled: Value = 0, **values: Value) -> "TunedLearner":
+    def with_parameters(self, settled: Value = 0, share_floor: Value = 0.0, **values: Value) -> "TunedLearner":
         """Return this learner with some parameters set; the others keep their defaults."""
         table = {parameter.name: parameter for parameter in self.parameters}
         for name in values:
@@ -240,7 +245,8 @@ class Learner:
             self.check(checked)
         if isinstance(settled, float) and settled.is_integer():
             settled = int(settled)  # 1e4, and what JSON makes of whole numbers
-        return TunedLearner(self, checked, check_count("settled", settled, least=0))
+        floor = float(SHARE_FLOOR.check(share_floor)) + 0.0  # never -0.0
+        return TunedLearner(self, checked, check_count("settled", settled, least=0), floor)
 
     @property
     def addresses(self) -> tuple[int, ...]:
@@ -262,6 +268,8 @@ class TunedLearner:
     values: Mapping[str, Value]
     settled: int = 0
     """How many rounds old a decision is, at least, when a simulation lets the learner hear of its outcome."""
+    share_floor: float = 0.0
+    """The least probability of every arm: arms are drawn from p'_i = share_floor + (1 - K share_floor) p_i."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.label!r})"
@@ -273,11 +281,29 @@ class TunedLearner:
         settings = [f"{name}={table[name].shown(value)}" for name, value in self.values.items()]
         if self.settled:
             settings.append(f"settled={self.settled}")
+        if self.share_floor:
+            settings.append(f"share_floor={SHARE_FLOOR.shown(self.share_floor)}")
         return f"{self.learner.name}:{','.join(settings)}" if settings else self.learner.name
 
     def with_parameters(self, **values: Value) -> "TunedLearner":
         """Return the same with some more parameters set."""
-        return self.learner.with_parameters(**{"settled": self.settled, **self.values, **values})
+        run = {"settled": self.settled, "share_floor": self.share_floor}
+        return self.learner.with_parameters(**{**run, **self.values, **values})
+
+    def check_arms(self, n_arms: int) -> None:
+        """Refuse a floor that so many arms cannot all have."""
+        if self.share_floor > 1.0 / n_arms:
+            raise InvalidValue(
+                f"share_floor is {self.share_floor!r}; a number from 0 to 1/{n_arms} is needed, as there are"
+                f" {n_arms} arms",
+                SHARE_FLOOR.name,
+            )
+
+    def connect(self, clock: NDArray[np.void], n_arms: int) -> None:
+        """Write the addresses of the learner's functions, in this process, and the settings of the run into a clock."""
+        self.check_arms(n_arms)
+        self.learner.connect(clock)
+        clock["share_floor"] = self.share_floor
 
     def value(self, parameter: Parameter) -> Value:
         return self.values.get(parameter.name, parameter.default)

@@ -24,20 +24,29 @@ ALPHA = 1
 def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
     factor = 2.0 * (math.log(2.0 * p.size) + 3.0 * math.log(params[T]))
     power = -min(params[ALPHA], 0.5)
-    chosen = 0
+    best = 0
     largest = -math.inf
     for i in range(p.size):
         decisions = state[mean_steps.at(i) + mean_steps.DECISIONS]
         if decisions == 0.0:
-            chosen = i
+            best = i
             break
         rewards = state[mean_steps.at(i) + mean_steps.OBSERVED] - state[mean_steps.at(i) + mean_steps.LOSSES]
         index = rewards / decisions + math.sqrt(factor / decisions) + 2.0 * decisions**power
         if index > largest:
-            chosen = i
+            best = i
             largest = index
-    mean_steps.play(state, chosen, 0.0, p)
+    for i in range(p.size):
+        p[i] = 0.0
+    p[best] = 1.0
     return 0.0
+
+
+@kernel
+def chosen(state: Vector, params: Vector, arm: int, propensity: float, mark: float) -> float:
+    """Count the decision of the arm that is played, which the run's floor may have drawn."""
+    state[mean_steps.at(arm) + mean_steps.DECISIONS] += 1.0
+    return mark
 
 
 LEARNER = Learner(
@@ -47,6 +56,7 @@ LEARNER = Learner(
     size=mean_steps.size,
     losses_at=mean_steps.LOSSES_AT,
     decide=decide,
+    chosen=chosen,
     learn=mean_steps.learn,
     deterministic=True,
     parameters=(HORIZON, TAIL_INDEX),

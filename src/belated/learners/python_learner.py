@@ -88,7 +88,7 @@ def _mailbox(name: str, waits: bool) -> Learner:
 class PythonLearner(TunedLearner):
     """A learner written in plain Python, with a name; `make(n_arms, rng)` is called once for each replication."""
 
-    def __init__(self, name: str, make: Callable[..., Any], settled: Value = 0) -> None:
+    def __init__(self, name: str, make: Callable[..., Any], settled: Value = 0, share_floor: Value = 0.0) -> None:
         for method in ("decide", "learn"):
             if isinstance(make, type) and not callable(getattr(make, method, None)):
                 raise ValueError(
@@ -96,7 +96,8 @@ class PythonLearner(TunedLearner):
                     " propensity, round) are needed"
                 )
         mailbox = _mailbox(name, callable(getattr(make, "patience", None)))
-        super().__init__(mailbox, {}, mailbox.with_parameters(settled=settled).settled)
+        tuned = mailbox.with_parameters(settled=settled, share_floor=share_floor)
+        super().__init__(mailbox, {}, tuned.settled, tuned.share_floor)
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "make", make)
 
@@ -104,7 +105,8 @@ class PythonLearner(TunedLearner):
     make: Callable[..., Any]
 
     def with_parameters(self, **values: Value) -> TunedLearner:
-        return PythonLearner(self.name, self.make, super().with_parameters(**values).settled)
+        tuned = super().with_parameters(**values)
+        return PythonLearner(self.name, self.make, tuned.settled, tuned.share_floor)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, PythonLearner) and (self.label, self.make) == (other.label, other.make)

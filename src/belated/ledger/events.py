@@ -81,7 +81,7 @@ class Event(NamedTuple):
     """The number of the key that asked for it; None where nobody did."""
 
 
-class ExperimentSettings(msgspec.Struct, frozen=True):
+class ExperimentSettings(msgspec.Struct, frozen=True, omit_defaults=True):
     """What an experiment is; nothing of it ever changes."""
 
     name: str
@@ -90,6 +90,13 @@ class ExperimentSettings(msgspec.Struct, frozen=True):
     parameters: dict[str, float | str]
     seed: int
     missing: Literal["wait"] | Deadline
+    share_floor: float | None = None
+    """The least probability of every arm, above 0; None for none, so that it is not stored."""
+
+    @property
+    def tuning(self) -> dict[str, float | str]:
+        """The learner's parameters, with the settings of the run."""
+        return self.parameters if self.share_floor is None else {**self.parameters, "share_floor": self.share_floor}
 
     @property
     def holds(self) -> bool:

@@ -40,7 +40,7 @@ class ExperimentState:
     """What the events so far amount to. Arms are places in the list of arms; labels are for the edges."""
 
     def __init__(self, settings: ExperimentSettings) -> None:
-        self._set(settings, RecordedBandit(len(settings.arms), settings.learner, **settings.parameters))
+        self._set(settings, RecordedBandit(len(settings.arms), settings.learner, **settings.tuning))
         arms = len(settings.arms)
         self.position = 0
         self.at = 0

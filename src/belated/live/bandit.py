@@ -52,6 +52,9 @@ class Bandit(Running):
         A name of the catalogue, words such as `"robust:delay_constant=1"`, or a learner.
     seed
         Anything that `numpy.random.default_rng` takes.
+    share_floor
+        The least probability of every arm, from 0 to 1 / K, for who wants to keep measuring all arms: an arm is drawn
+        from p'_i = share_floor + (1 - K share_floor) p_i, and p' is its propensity.
     parameters
         Of the learner.
     """
@@ -65,13 +68,16 @@ class Bandit(Running):
         learner: str | Learner | TunedLearner = "guarded",
         *,
         seed: Any = None,
+        share_floor: Value | None = None,
         **parameters: Value,
     ) -> None:
+        if share_floor is not None:
+            parameters["share_floor"] = share_floor
         tuned = tune_live(learner, **parameters)
         labels = arm_labels(arms)
         params = tuned.params
         clock = rounds.new_clock()
-        tuned.learner.connect(clock)
+        tuned.connect(clock, len(labels))
         memory = rounds.enlarge(clock, rounds.new_memory())
         p = np.full(len(labels), 1.0 / len(labels))
         self._set(tuned, labels, Run(tuned.learner.new_state(len(labels)), params, clock, memory, p))
@@ -385,6 +391,7 @@ class Bandit(Running):
             "generator": snapshot.generator_state(self._generator),
             "draws": self._draws,
             "warned": self._warned,
+            **snapshot.settings_of_run(self._tuned.share_floor),
         }
         arrays = {
             "state": run.state,
@@ -403,14 +410,15 @@ class Bandit(Running):
         if learner is not None and learner.name != header["learner"]:
             raise SnapshotError(f"the snapshot is of learner {header['learner']!r}, not of {learner.name!r}")
         try:
-            tuned = learners.tune(learner or learners.find(header["learner"]), **header["parameters"])
+            settings = snapshot.tuning(header)
+            tuned = learners.tune(learner or learners.find(header["learner"]), **settings)
         except ValueError as error:
             raise SnapshotError(f"the snapshot is of an unregistered learner; pass learner=: {error}") from error
         n_arms = len(header["arms"])
         fits = tuned.learner.fits(arrays["state"], n_arms)
         snapshot.check_sizes(arrays, n_arms, tuned.learner.name, fits, tuned.learner.size(n_arms))
         clock = rounds.clock_of(arrays["clock"])
-        tuned.learner.connect(clock)
+        tuned.connect(clock, n_arms)
         bandit = cls.__new__(cls)
         run = Run(arrays["state"], tuned.params, clock, arrays["memory"], arrays["distribution"])
         bandit._set(tuned, header["arms"], run)

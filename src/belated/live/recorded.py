@@ -42,7 +42,7 @@ class RecordedBandit(Running):
     def __init__(self, arms: int, learner: str, **parameters: Value) -> None:
         tuned = tune_live(learner, **parameters)
         clock = rounds.new_clock()
-        tuned.learner.connect(clock)
+        tuned.connect(clock, arms)
         run = Run(tuned.learner.new_state(arms), tuned.params, clock, rounds.new_memory(), np.full(arms, 1.0 / arms))
         self._set(tuned, run, Outstanding())
 
@@ -195,6 +195,7 @@ class RecordedBandit(Running):
             "late": self._late,
             "own": sorted([number, *own] for number, own in self._own.items()),
             "outstanding": head,
+            **snapshot.settings_of_run(self._tuned.share_floor),
         }
         arrays = {
             "state": self._run.state,
@@ -209,14 +210,14 @@ class RecordedBandit(Running):
         """Go on from a snapshot; who has the record sets `open.find` before the next decision."""
         header, arrays = snapshot.unpack(blob)
         try:
-            tuned = tune_live(header["learner"], **header["parameters"])
+            tuned = tune_live(header["learner"], **snapshot.tuning(header))
             frontier, late, own, head = (header[name] for name in ("frontier", "late", "own", "outstanding"))
         except (ValueError, LookupError) as error:
             raise SnapshotError(f"the snapshot is not of decisions on record: {error}") from error
         fits = tuned.learner.fits(arrays["state"], header["arms"])
         snapshot.check_sizes(arrays, header["arms"], tuned.learner.name, fits, tuned.learner.size(header["arms"]))
         clock = rounds.clock_of(arrays["clock"])
-        tuned.learner.connect(clock)
+        tuned.connect(clock, header["arms"])
         run = Run(arrays["state"], tuned.params, clock, rounds.new_memory(), arrays["distribution"])
         counts, places = arrays["blocks"].reshape(2, -1).tolist()
         bandit = cls.__new__(cls)

@@ -115,6 +115,16 @@ def _clock_of_version_3(numbers: NDArray[np.int64]) -> NDArray[np.void]:
     return clock
 
 
+def settings_of_run(share_floor: float) -> dict[str, float]:
+    """Return what a header has of the settings of a run: nothing for none, as before there were any."""
+    return {"share_floor": share_floor} if share_floor else {}
+
+
+def tuning(header: dict[str, Any]) -> dict[str, Any]:
+    """Return the parameters that a header has of a learner, with the settings of the run."""
+    return {**header["parameters"], **settings_of_run(header.get("share_floor", 0.0))}
+
+
 def check_sizes(arrays: dict[str, NDArray[Any]], n_arms: int, learner: str, fits: bool, needed: int) -> None:
     """Refuse arrays that are not of the sizes a learner needs for so many arms."""
     if not fits:

@@ -130,10 +130,13 @@ def _check_learner(body: NewExperiment) -> None:
             place = below("parameters", field)
             raise ApiError("invalid", f"{place} is {value}; a number is needed", place)
     try:
-        needs = learners.tune(body.learner, **body.parameters).learner.needs
+        tuned = learners.tune(body.learner, **body.parameters)
     except (ValueError, TypeError) as error:
         raise ApiError("invalid", str(error)[:MOST_SAID], _field_of(error)) from None
-    if "delay" in needs:
+    if tuned.share_floor or "share_floor" in body.parameters:
+        message = "share_floor is not a parameter of the learner here; it is a field of the experiment"
+        raise ApiError("invalid", message, below("parameters", "share_floor"))
+    if "delay" in tuned.learner.needs:
         message = (
             f"learner {body.learner!r} must know the delay of each decision when it is made, which nobody does here"
         )
@@ -144,17 +147,19 @@ def _settings(body: NewExperiment) -> ExperimentSettings:
     """Return what an experiment will be, all defaults filled in; refused where no bandit could be made of it."""
     arms: list[str | int] = list(range(body.arms)) if isinstance(body.arms, int) else body.arms
     seed = secrets.randbelow(MOST_SEED + 1) if body.seed is None else body.seed
+    floor = body.share_floor or None
+    settings = ExperimentSettings(body.name, arms, body.learner, body.parameters, seed, body.missing, floor)
     try:
-        RecordedBandit(len(arm_labels(arms)), body.learner, **body.parameters)
+        RecordedBandit(len(arm_labels(arms)), body.learner, **settings.tuning)
     except (ValueError, TypeError) as error:
         raise ApiError("invalid", str(error)[:MOST_SAID], _field_of(error)) from None
-    return ExperimentSettings(body.name, arms, body.learner, body.parameters, seed, body.missing)
+    return settings
 
 
 def _field_of(error: Exception) -> str:
     """Return the field of the request that a bandit's error is about."""
     field = getattr(error, "field", None)
-    if field in ("arms", "learner", "seed"):
+    if field in ("arms", "learner", "seed", "share_floor"):
         return str(field)
     return below("parameters", str(field)) if field else "parameters"
 

@@ -60,6 +60,7 @@ def experiment(view: View, digest: bool = False) -> Experiment:
             )
         ],
         events=state.position,
+        share_floor=settings.share_floor or 0.0,
         digest=state.digest() if digest else UNSET,
     )
 

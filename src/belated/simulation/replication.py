@@ -200,11 +200,15 @@ def replicate(job: Job, replication: int) -> ReplicationResult:
 
 
 def check_job(job: Job) -> None:
-    """Refuse what cannot be played: losses or delays that end too early, learners whose needs nobody can tell."""
+    """Refuse what cannot be played: losses or delays that end too early, learners whose needs nobody can tell, floors
+    that are too high.
+    """
     for source in (job.environment, job.delays):
         if source.longest is not None and job.rounds > source.longest:
             raise InvalidValue(f"rounds is {job.rounds}, but {source!r} ends after round {source.longest}")
     oracle.check(job.learners, job.delays)
+    for tuned in job.learners:
+        tuned.check_arms(job.environment.n_arms)
 
 
 def compile_for(learners: Iterable[TunedLearner]) -> None:

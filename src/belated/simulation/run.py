@@ -150,7 +150,7 @@ class LearnerRun:
         self.settled = tuned.settled
         self.rounds = rounds
         clock = new_clock()
-        learner.connect(clock)
+        tuned.connect(clock, n_arms)
         memory = enlarge(clock, new_memory())
         self.run = Run(learner.new_state(n_arms), tuned.params_given(told), clock, memory, np.zeros(n_arms))
         self.schedule = new_schedule()
