@@ -13,6 +13,8 @@ from belated import Bandit, audit, learners, simulate
 from belated.cli.league import variants
 from belated.core.kernels import Vector, kernel
 from belated.core.rounds import put_floor
+from belated.delays import NoDelay
+from belated.environments import Bernoulli
 from belated.league import LeaguePlan, competitors, play
 from belated.league.comparison import ComparisonPlan, compare
 from belated.league.store import Store
@@ -20,6 +22,7 @@ from belated.league.suite import Cell
 from belated.learners import Learner, PythonLearner
 from belated.live.outstanding import Recorded
 from belated.live.recorded import RecordedBandit
+from belated.simulation.replication import Job, check_job
 from belated.simulation.simulation import replay
 from support.plain_exp3 import PlainExp3
 from support.play_live import TOLD, VARIANTS, informed, play_live
@@ -111,8 +114,9 @@ def test_the_formula() -> None:
     put_floor(p, 0.1)
     np.testing.assert_allclose(p, [0.1 + 0.6 * 0.7, 0.1 + 0.6 * 0.2, 0.1 + 0.6 * 0.1, 0.1], rtol=1e-15)
     p = np.array([1.0, 0.0, 0.0])
-    put_floor(p, 1 / 3)  # 1 - 3 * (1/3) must not be below 0
+    put_floor(p, 1 / 3)
     assert p.tolist() == [1 / 3] * 3
+    assert all(1.0 - k * (1 / k) >= 0.0 for k in range(2, 10_001))
 
 
 def test_unobserved_arms_take_turns_whatever_the_floor_draws() -> None:
@@ -245,10 +249,20 @@ def test_bad_floors_are_refused(value: Any) -> None:
 
 def test_a_floor_that_not_all_arms_can_have_is_refused() -> None:
     needed = r"share_floor is 0.34; a number from 0 to 1/3 is needed, as there are 3 arms"
+    job = Job(
+        learners=(learners.tune("ucb:share_floor=0.34"),),
+        environment=Bernoulli([0.1, 0.2, 0.3]),
+        delays=NoDelay(),
+        rounds=9,
+        seed=0,
+        checkpoints=np.array([9]),
+        keep_trace=False,
+    )
     ways: list[Any] = [
         lambda: Bandit(3, "ucb", share_floor=0.34),
         lambda: RecordedBandit(3, "ucb", share_floor=0.34),
         lambda: simulate("ucb:share_floor=0.34", "bernoulli:means=[0.1,0.2,0.3]", rounds=9, replications=1),
+        lambda: check_job(job),
         lambda: replay("ucb:share_floor=0.34", np.zeros((2, 3)), [0, 0], [0.1, 0.2]),
     ]
     for way in ways:

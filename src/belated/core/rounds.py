@@ -212,7 +212,7 @@ def draw_arm(p: Vector, draw: float) -> int:
 @kernel(inline=True)
 def put_floor(p: Vector, floor: float) -> None:
     """Give every arm at least a share: p_i becomes floor + (1 - K floor) p_i, uniform play with probability K floor."""
-    rest = max(1.0 - p.size * floor, 0.0)
+    rest = 1.0 - p.size * floor  # at least 0 for every floor <= 1 / K, rounded as it is
     for i in range(p.size):
         p[i] = floor + rest * p[i]
 
