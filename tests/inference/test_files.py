@@ -1,0 +1,125 @@
+"""Logs in files and frames."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas
+import polars
+import pytest
+
+from belated import InvalidValue, inference
+from belated.inference import Log, read_log
+from belated.inference.files import frame_log
+
+ROWS = [
+    {"round": 1, "arm": "a", "propensity": 0.5, "reward": 1.0},
+    {"round": 2, "arm": "b", "propensity": 0.5, "reward": None},
+    {"round": 3, "arm": "b", "propensity": 0.25, "reward": 0.5},
+]
+
+
+def write(path: Path, rows: list[dict[str, Any]]) -> Path:
+    if path.suffix == ".csv":
+        lines = [",".join(rows[0]), *(",".join("" if v is None else str(v) for v in row.values()) for row in rows)]
+        path.write_text("\n".join(lines) + "\n")
+    elif path.suffix == ".parquet":
+        polars.DataFrame(rows).write_parquet(path)
+    else:
+        path.write_text("\n".join(json.dumps(row) for row in rows))
+    return path
+
+
+def assert_is_small(log: Log) -> None:
+    assert log.labels == ("a", "b")
+    assert log.arms.tolist() == [0, 1, 1]
+    np.testing.assert_array_equal(log.rewards, [1.0, np.nan, 0.5])
+    assert log.propensities.tolist() == [0.5, 0.5, 0.25]
+    assert log.waits is None
+
+
+@pytest.mark.parametrize("name", ["log.csv", "log.ndjson", "log.jsonl", "log.parquet"])
+def test_a_row_for_each_decision(name: str, tmp_path: Path) -> None:
+    assert_is_small(read_log(write(tmp_path / name, ROWS)))
+
+
+@pytest.mark.parametrize("kind", [polars.DataFrame, pandas.DataFrame])
+def test_frames(kind: Any) -> None:
+    frame = kind(ROWS)
+    assert_is_small(frame_log(frame))
+    assert inference.estimates(frame)["b"].decisions == 2
+
+
+def test_columns_by_other_names(tmp_path: Path) -> None:
+    rows = [
+        {"variant": "a", "y": 0.0, "pscore": 0.5, "when": "2026-01-01"},
+        {"variant": "b", "y": 1, "pscore": 0.5, "when": "2026-01-02"},
+    ]
+    path = write(tmp_path / "log.csv", rows)
+    log = read_log(path, loss="y", order="when")
+    assert log.rewards.tolist() == [1.0, 0.0]
+    assert log.propensities.tolist() == [0.5, 0.5]
+    assert read_log(path, reward="y").rewards.tolist() == [0.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("arm,reward\na,1\nb,2\n", "line 3: reward is 2; a number from 0 to 1"),
+        ("arm,reward\na,1\nb,much\n", "line 3: reward is 'much'; a number is needed"),
+        ("arm,reward,propensity\na,1,0.5\nb,1,0\n", r"propensities\[1\] is 0.0"),
+        (
+            "round,arm,reward\n1,a,1\n3,b,1\n2,b,1\n",
+            "line 4: round is 2.0, after 3.0; decisions are needed in the order",
+        ),
+        ("time,arm,reward\n2026-02-01,a,1\n2026-01-01,b,1\n", "line 3: time is 2026-01-01, after 2026-02-01"),
+        ("id,arm,reward\nx,a,1\nx,b,1\n", "line 3: decision 'x' is there twice"),
+        ("arm,reward\na,1\nb\n", "line 3: 2 cells are needed"),
+        ("arm,reward\na,1\n,1\n", "line 3: arm is empty"),
+        ("arm,x\na,1\n", "no column for the reward or the loss; name it: there are arm, x"),
+        ("x,reward\na,1\n", "no column for the arm; name it"),
+        ("arm,reward,loss\na,1,0\n", "the columns 'reward' and 'loss'; name the one that counts"),
+        ("arm,reward\n", "has no rows"),
+        ("arm,reward\na,1\na,0\n", "1 arms; at least 2"),
+    ],
+)
+def test_what_is_wrong_is_named_by_line(text: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text(text)
+    with pytest.raises(InvalidValue, match=message):
+        read_log(path)
+
+
+def test_lines_that_are_not_json_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "log.ndjson"
+    path.write_text('{"arm": "a", "reward": 1}\nnothing\n')
+    with pytest.raises(InvalidValue, match="line 2: not JSON"):
+        read_log(path)
+    path.write_text('{"arm": "a", "reward": 1}\n[1]\n')
+    with pytest.raises(InvalidValue, match="line 2: an object is needed"):
+        read_log(path)
+    path.write_text('{"arm": "a", "reward": 1}\n{"reward": 1}\n')
+    with pytest.raises(InvalidValue, match="line 2: there is no 'arm'"):
+        read_log(path)
+
+
+def test_other_files_and_columns_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidValue, match=r"ends in '.txt'; one of .csv"):
+        read_log(tmp_path / "log.txt")
+    path = write(tmp_path / "log.csv", ROWS)
+    with pytest.raises(InvalidValue, match="has no column 'nix'; there are round"):
+        read_log(path, arm="nix")
+    with pytest.raises(InvalidValue, match="unknown column 'rewards'"):
+        read_log(path, rewards="reward")
+
+
+def test_bad_events_are_named_by_line(tmp_path: Path) -> None:
+    path = tmp_path / "events.csv"
+    head = "number,kind,at,round,decision,arm,propensity,loss,receipt,waited,key\n"
+    path.write_text(f"{head}1,decision,t,1,x,a,0.5,,,,\n2,outcome,t,2,y,a,,0.5,used,1,\n")
+    with pytest.raises(InvalidValue, match="line 3: there is an outcome of decision 2, which was not made"):
+        read_log(path)
+    path.write_text(f"{head}1,decision,t,1,x,a,0.5,,,,\n2,outcome,t,1,x,a,,1.5,used,1,\n")
+    with pytest.raises(InvalidValue, match=r"line 3: loss is '1\.5'; a number from 0 to 1"):
+        read_log(path)
