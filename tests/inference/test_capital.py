@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from belated.inference import capital
-from belated.inference.capital import SHARES
+from belated.inference.capital import SHARES, WEIGHTS
 from belated.inference.tally import ENDS, PLACES, Tally
 
 LEVEL = math.log(2 / 0.05)
@@ -19,7 +19,10 @@ def counts_of(ones: int, zeros: int) -> np.ndarray:
 
 def capital_of(rewards: list[float], m: float) -> float:
     """Return the capital by its definition, one outcome after the other."""
-    return sum(math.prod(1 - share + share * reward / m for reward in rewards) for share in SHARES) / SHARES.size
+    return sum(
+        weight * math.prod(1 - share + share * reward / m for reward in rewards)
+        for share, weight in zip(SHARES, WEIGHTS, strict=True)
+    )
 
 
 @pytest.mark.parametrize("m", [0.01, 0.3, 0.9])

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from belated.inference.capital import SHARES
+from belated.inference.capital import SHARES, WEIGHTS
 from belated.inference.weighted_sums import WeightedSums, _margin
 
 Floats = np.ndarray
@@ -69,7 +69,7 @@ def test_the_margin_is_where_the_mixture_is_exp_level() -> None:
     squares = np.array([0.0, 3.0, 1e4])
     margin = _margin(squares, 4.0)
     penalties = -np.log1p(-SHARES) - SHARES
-    capital = np.exp(np.outer(margin, SHARES) - np.outer(squares, penalties)).mean(axis=1)
+    capital = np.exp(np.outer(margin, SHARES) - np.outer(squares, penalties)) @ WEIGHTS
     np.testing.assert_allclose(np.log(capital), 4.0, rtol=1e-9)
 
 
@@ -102,7 +102,7 @@ def test_the_game_is_at_most_fair() -> None:
                     distance = getattr(sums, side)[arm] - true
                     penalties = -np.log1p(-SHARES) - SHARES
                     total[side] += weight * float(
-                        np.exp(SHARES * distance - penalties * (squares + since * middle**2)).mean()
+                        np.exp(SHARES * distance - penalties * (squares + since * middle**2)) @ WEIGHTS
                     )
         assert 0.5 < total["up"] <= 1.0 + 1e-12
         assert 0.5 < total["down"] <= 1.0 + 1e-12

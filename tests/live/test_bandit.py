@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from belated import AlreadyObserved, Bandit, Decision, Receipt, SnapshotError, UnknownDecision, learners
+from belated.live import outcomes
 from belated.live.snapshot import MAGIC
 from support.play_live import VARIANTS, informed, told
 
@@ -260,6 +261,9 @@ def test_an_arm_of_no_share_is_never_drawn() -> None:
         bandit.observe(decision, loss=0.5)
 
 
+TRACED = ("decide", "_decide", "observe", "_observe_late", "_catch_up", "_miss", "_make_room", "_fold")
+
+
 class Interrupts:
     """Raises KeyboardInterrupt at the n-th line that bandit.py runs."""
 
@@ -269,7 +273,7 @@ class Interrupts:
     def __call__(self, frame: Any, event: str, argument: Any) -> Any:
         if not frame.f_code.co_filename.endswith("bandit.py"):
             return None
-        if event == "line" and frame.f_code.co_name in ("decide", "observe", "_catch_up", "_miss", "_make_room"):
+        if event == "line" and frame.f_code.co_name in TRACED:
             self.left -= 1
             if self.left == 0:
                 raise KeyboardInterrupt
@@ -280,8 +284,9 @@ class Interrupts:
     "learner",
     ["robust", "robust:delay_constant=0.5", "robust:delay_constant=0.0001", "hybrid_skipping", "bold", "tsallis_rv"],
 )
-def test_an_interrupt_at_any_line_leaves_a_bandit_in_order(learner: str) -> None:
+def test_an_interrupt_at_any_line_leaves_a_bandit_in_order(learner: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was under way has happened wholly or not at all; nothing is lost, used twice, or out of step afterwards."""
+    monkeypatch.setattr(outcomes, "FOLD", 8)
     rng = np.random.default_rng(5)
     interrupted = 0
     for after in range(1, 130):
@@ -318,6 +323,11 @@ def test_an_interrupt_at_any_line_leaves_a_bandit_in_order(learner: str) -> None
                     bandit.observe(number, loss=0.5)
                 except AlreadyObserved:  # the call that was interrupted had gone through
                     unobserved.discard(number)
+        kept = bandit._fold()  # all but the last 20 were observed above, some of them twice
+        came = kept._rewards[~np.isnan(kept._rewards)].tolist()
+        assert kept.last == bandit.rounds
+        assert kept.stream.tally.known.sum() + len(came) == bandit.rounds - 20
+        assert kept.stream.tally.rewards.sum() + sum(came) == 0.5 * (bandit.rounds - 20)
         assert bandit.decide().round == bandit.rounds
         assert np.isfinite(bandit.distribution).all()
     assert interrupted > 100

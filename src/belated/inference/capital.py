@@ -23,16 +23,18 @@ That is narrower than the difference of two intervals, by up to sqrt(2), since n
 Functions here take many problems at once: counts of shape (problems, places). Places are the same from both ends.
 """
 
-import math
-
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-SHARES = 1.0 / (1.0 + 2.0 ** (np.arange(-8, 41) / 2.0))
-"""kappa: their odds are the powers of sqrt(2) from 16 down to 2^-20, enough for a billion outcomes. Equal weights."""
-_LOG_WEIGHT = -math.log(SHARES.size)
+_STEPS_OF_SHARES = np.arange(-8.0, 41.0)
+SHARES: Floats = 1.0 / (1.0 + 2.0 ** (_STEPS_OF_SHARES / 2.0))
+"""kappa: their odds are the powers of sqrt(2) from 16 down to 2^-20, enough for a billion outcomes."""
+WEIGHTS: Floats = 1.0 / (1.0 + ((_STEPS_OF_SHARES - 8.0) / 5.0) ** 2)
+WEIGHTS /= WEIGHTS.sum()
+"""w(kappa): most for shares of 0.01 to 0.2, those that matter with some hundreds to some ten thousands of outcomes."""
+LOG_WEIGHTS: Floats = np.log(WEIGHTS)
 _LEAST = 1e-300
 _HALVINGS = 60
 _STEPS = 26
@@ -49,7 +51,7 @@ def _with_slope(counts: Floats, places: Floats, m: Floats) -> tuple[Floats, Floa
     m = np.maximum(m, _LEAST)
     ratio = (places / m[:, None])[:, None, :]
     factor = 1.0 + SHARES[:, None] * (ratio - 1.0)
-    logs = (np.log(factor) @ counts[:, :, None])[:, :, 0] + _LOG_WEIGHT
+    logs = (np.log(factor) @ counts[:, :, None])[:, :, 0] + LOG_WEIGHTS
     slopes = (SHARES[:, None] * ratio / factor @ counts[:, :, None])[:, :, 0]
     top = logs.max(axis=1, keepdims=True)
     shares = np.exp(logs - top)

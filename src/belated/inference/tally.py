@@ -42,8 +42,8 @@ class Tally:
                 return
         at = np.clip(np.searchsorted(PLACES, rewards, side="right") - 1, 0, PLACES.size - 2)
         upper = (rewards - PLACES[at]) / (PLACES[at + 1] - PLACES[at])
-        np.add.at(self.counts, (arms, at), 1.0 - upper)
-        np.add.at(self.counts, (arms, at + 1), upper)
+        places, parts = np.stack([at, at + 1], axis=1), np.stack([1.0 - upper, upper], axis=1)
+        np.add.at(self.counts, (arms[:, None], places), parts)
 
     def _use_all_places(self) -> None:
         counts = np.zeros((len(self.counts), PLACES.size))

@@ -15,13 +15,12 @@ it goes. c_s is the mean of the arm's rewards before round s.
 It needs the true propensity of every decision, and every arm must have had a chance in every round.
 """
 
-import math
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from belated.inference.capital import SHARES
+from belated.inference.capital import LOG_WEIGHTS, SHARES
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -128,13 +127,13 @@ class WeightedSums:
 def _margin(squares: Floats, level: float) -> Floats:
     """Return the distance at which the mixture's capital is exp(level)."""
     low = np.zeros(squares.size)
-    # one lambda alone, with all of its weight, is a bound from above
-    high = ((level + math.log(SHARES.size) + np.outer(squares, _PENALTIES)) / SHARES).min(axis=1)
+    # one lambda alone, with its weight, is a bound from above
+    high = ((level - LOG_WEIGHTS + np.outer(squares, _PENALTIES)) / SHARES).min(axis=1)
     for _ in range(_HALVINGS):
         middle = 0.5 * (low + high)
-        logs = np.outer(middle, SHARES) - np.outer(squares, _PENALTIES)
+        logs = np.outer(middle, SHARES) - np.outer(squares, _PENALTIES) + LOG_WEIGHTS
         top = logs.max(axis=1)
-        capital = top + np.log(np.exp(logs - top[:, None]).mean(axis=1))
+        capital = top + np.log(np.exp(logs - top[:, None]).sum(axis=1))
         low = np.where(capital < level, middle, low)
         high = np.where(capital < level, high, middle)
     return high

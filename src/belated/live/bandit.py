@@ -175,11 +175,11 @@ class Bandit(Running):
             return self._decide(draw, made, propensity)
         self._noted_slot = -1
         if skipped:
-            del self._slots[skipped]
             if skipped < self._missed_end:
                 self._missed[skipped >> 3] |= 1 << (skipped & 7)
             else:
                 self._miss(skipped)
+            del self._slots[skipped]  # last: what is in neither would count as observed
         self._round = number = self._round + 1
         self._slots[number] = slot
         outcomes = self._outcomes
@@ -276,7 +276,7 @@ class Bandit(Running):
             if warning.is_look(self._late):
                 self._warn(4)
             self._outcomes.even()
-            self._outcomes.rounds.append(number)
+            self._outcomes.rounds.append(number)  # before it counts as observed
             self._outcomes.losses.append(loss)
             self._missed[number >> 3] ^= bit
             self._late += 1
@@ -336,6 +336,8 @@ class Bandit(Running):
     @property
     def rounds(self) -> int:
         """Decisions made."""
+        if self._busy:
+            self._recover()
         return self._round
 
     @property

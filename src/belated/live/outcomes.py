@@ -71,8 +71,9 @@ class Outcomes:
             size = min(len(first), len(second))
             del first[size:], second[size:]
 
-    def folded(self, most: int = MOST) -> "Outcomes":
+    def folded(self) -> "Outcomes":
         """Return the same with all notes folded in."""
+        self.even()
         arms = np.concatenate([self._arms, np.array(self.arms, dtype=np.int32)])
         propensities = np.concatenate([self._propensities, np.array(self.propensities)])
         rewards = np.concatenate([self._rewards, np.full(len(self.arms), np.nan)])
@@ -83,7 +84,7 @@ class Outcomes:
         rewards[at[is_new][::-1]] = 1.0 - np.array(self.losses)[is_new][::-1]
         missing = np.isnan(rewards)
         settled = int(np.argmax(missing)) if missing.any() else arms.size
-        settled = max(settled, arms.size - most)
+        settled = max(settled, arms.size - MOST)
         stream = self.stream
         if settled:
             stream = stream.copy()

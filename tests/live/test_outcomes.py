@@ -1,0 +1,114 @@
+"""What a bandit keeps of its decisions for estimates: the numbers of a log, in whatever order outcomes come."""
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+from belated import Bandit, Decision, InvalidValue, inference
+from belated.inference import Log
+from belated.live import outcomes
+
+WAYS: list[dict[str, Any]] = [
+    {},
+    {"outcomes": "arrived"},
+    {"outcomes": "bounded", "control": "b"},
+    {"method": "weighted"},
+    {"alpha": 0.3, "control": "a"},
+]
+
+
+def played(bandit: Bandit, rounds: int, binary: bool, seed: int = 0) -> tuple[list[Decision], dict[int, float]]:
+    """Return decisions, and the rewards of those whose outcomes have come: out of order, some of them never."""
+    rng = np.random.default_rng(seed)
+    decisions, waiting, rewards = [], [], {}
+    for _ in range(rounds):
+        decision = bandit.decide()
+        decisions.append(decision)
+        if rng.random() < 0.999:
+            waiting.append(decision)
+        while len(waiting) > 40:
+            heard = waiting.pop(int(rng.integers(0, 25)))
+            reward = float(rng.random() < 0.4) if binary else float(rng.random())
+            bandit.observe(heard, reward=reward)
+            rewards[heard.round] = 1.0 - (1.0 - reward)  # a bandit keeps losses
+    return decisions, rewards
+
+
+@pytest.mark.parametrize("binary", [True, False])
+@pytest.mark.parametrize("learner", ["guarded", "robust:delay_constant=0.01", "thompson", "guarded:share_floor=0.1"])
+def test_a_bandit_and_its_log_say_the_same(learner: str, binary: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outcomes, "FOLD", 64)
+    bandit = Bandit(["a", "b", "c"], learner, seed=2)
+    bandit.warns = False
+    decisions, rewards = played(bandit, 1_500, binary)
+    log = Log.from_decisions(decisions, rewards=rewards, labels=["a", "b", "c"])
+    assert 50 < log.settled < 1_460
+    for way in WAYS:
+        assert inference.estimates(log, **way) == bandit.estimates(**way)
+
+
+def test_outcomes_of_decisions_that_were_given_up_on_count() -> None:
+    bandit = Bandit(2, "robust", seed=1)
+    bandit.warns = False
+    late = [bandit.decide() for _ in range(5)]
+    for _ in range(2_000):
+        bandit.observe(bandit.decide(), reward=1.0)
+    assert bandit.estimates().used == 0
+    assert {bandit.observe(decision, reward=0.0).value for decision in late} == {"skipped"}
+    found = bandit.estimates()
+    assert found.used == 2_005
+    assert sum(each.mean.value * each.outcomes for each in found.arms) == pytest.approx(2_000)
+
+
+def test_a_snapshot_goes_on_with_the_same_estimates() -> None:
+    bandit = Bandit(["a", "b", "c"], seed=2)
+    decisions, rewards = played(bandit, 700, False)
+    waiting = next(decision for decision in decisions if decision.round not in rewards)
+    for again in (Bandit.from_bytes(bandit.to_bytes()), pickle.loads(pickle.dumps(bandit))):
+        for way in WAYS:
+            assert again.estimates(**way) == bandit.estimates(**way)
+        before = again.estimates().used
+        again.observe(waiting, reward=1.0)
+        assert again.estimates().used > before
+        assert again.decide() is not None
+
+
+def test_what_too_many_have_overtaken_counts_as_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outcomes, "MOST", 100)
+    monkeypatch.setattr(outcomes, "FOLD", 10)
+    bandit = Bandit(2, "uniform", seed=1)
+    first = bandit.decide()
+    for _ in range(400):
+        bandit.observe(bandit.decide(), reward=1.0)
+    found = bandit.estimates()
+    assert (found.used, found.waiting) == (401, 1)
+    assert found.notes == ("1 outcomes are not known; intervals allow for anything from 0 to 1.",)
+    assert found[first.arm].outcomes == found[first.arm].decisions - 1
+    assert len(bandit._fold()._arms) <= 100
+    bandit.observe(first, reward=1.0)  # the learner hears of it; for estimates it stays unknown
+    assert bandit.estimates().waiting == 1
+
+
+def test_memory_is_that_of_what_waits() -> None:
+    """After 100,000 decisions with outcomes, nothing is kept one by one, and notes never pile up."""
+    bandit = Bandit(2, "uniform", seed=1)
+    for _ in range(30_000):
+        bandit.observe(bandit.decide(), reward=1.0)
+    assert len(bandit._outcomes.arms) < 2 * outcomes.FOLD
+    for draw in np.random.default_rng(1).random(20_000).tolist():
+        bandit.observe(bandit.decide(draw=draw), reward=1.0)
+    assert len(bandit._outcomes.arms) <= outcomes.FOLD
+    assert len(bandit._fold()._arms) == 0
+    assert bandit.estimates().used == 50_000
+
+
+def test_options_that_cannot_be_are_refused() -> None:
+    bandit = Bandit(["a", "b"], seed=1)
+    with pytest.raises(InvalidValue, match="unknown control 'c'"):
+        bandit.estimates(control="c")
+    with pytest.raises(InvalidValue, match="only a trace of a simulation has"):
+        bandit.estimates(method="aipw")
+    with pytest.raises(InvalidValue, match="alpha is 2"):
+        bandit.estimates(alpha=2)
