@@ -18,7 +18,7 @@ LEVELS = [
     {"api", "core", "specs", "templates"},
     {"client", "delays", "environments", "inference", "learners", "simplex"},
     {"live", "simulation"},
-    {"bounds", "ledger"},
+    {"bounds", "ledger", "trial"},
     {"audit", "league", "service"},
     {"report"},
     {"cli"},
@@ -38,6 +38,7 @@ PUBLIC = [
     "simulate",
     "simulation.replay",
     "suite",
+    "trial.design",
 ]
 
 
@@ -135,4 +136,4 @@ def test_public_paths_work_after_a_bare_import(path: str) -> None:
 def test_what_is_not_there_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'bandits'"):
         _ = belated.bandits
-    assert set(PUBLIC) - {"simulation.replay"} <= set(dir(belated))
+    assert set(PUBLIC) - {"simulation.replay", "trial.design"} <= set(dir(belated))

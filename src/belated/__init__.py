@@ -9,7 +9,19 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from belated import audit, bounds, client, delays, environments, inference, league, learners, simplex, simulation
+    from belated import (
+        audit,
+        bounds,
+        client,
+        delays,
+        environments,
+        inference,
+        league,
+        learners,
+        simplex,
+        simulation,
+        trial,
+    )
     from belated.errors import (
         AlreadyObserved,
         BelatedError,
@@ -48,6 +60,7 @@ _MODULES = (
     "learners",
     "simplex",
     "simulation",
+    "trial",
 )
 
 __all__ = [
@@ -74,6 +87,7 @@ __all__ = [
     "simulate",
     "simulation",
     "suite",
+    "trial",
 ]
 
 

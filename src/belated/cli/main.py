@@ -32,6 +32,7 @@ _MODULES = {
     "report": "league",
     "serve": "service",
     "sweep": "league",
+    "trial": "trial",
     "warm": "service",
 }
 """The module of each command. It is imported when the command is run, since most of them need numpy."""

@@ -4,7 +4,15 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from belated.cli import completion, parser_estimates, parser_league, parser_ledger, parser_service, parser_theory
+from belated.cli import (
+    completion,
+    parser_estimates,
+    parser_league,
+    parser_ledger,
+    parser_service,
+    parser_theory,
+    parser_trial,
+)
 from belated.cli.options import (
     add_command,
     add_families,
@@ -59,6 +67,7 @@ def parser() -> argparse.ArgumentParser:
     parser_estimates.add(commands)
     parser_league.add(commands)
     parser_theory.add(commands)
+    parser_trial.add(commands)
     parser_service.add(commands)
     parser_ledger.add(commands)
     shells = add_command(

@@ -1,0 +1,164 @@
+"""`design`: simulate a trial before it begins, with a learner and with fixed randomisation."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from belated.delays import Delays, FillsDelays
+from belated.errors import check_count
+from belated.learners import Learner, TunedLearner
+from belated.simulation.informed import marked_names
+from belated.simulation.intervals import Interval, mean_interval
+from belated.simulation.plot import new_window, settings
+from belated.templates.display import counted, html_table
+from belated.trial import words
+from belated.trial.measures import Measures, measure, on_best, plain
+from belated.trial.plan import DEFAULT_LEARNER, FIXED, Plan
+from belated.trial.plot import draw
+from belated.trial.trials import Trials, simulate_trials
+
+
+@dataclass(frozen=True, repr=False)
+class Design:
+    """What is to be expected of a trial: the adaptive design and fixed randomisation, on the same patients."""
+
+    plan: Plan
+    adaptive: Measures
+    fixed: Measures
+    trials: tuple[Trials, Trials]
+    """The simulated trials at the assumed rates: the adaptive design's, and those of fixed randomisation."""
+    more_on_best: Interval
+    """Patients on the best arm, more than with fixed randomisation, trial by trial."""
+    more_successes: Interval
+    more_success_rate: Interval
+
+    @property
+    def designs(self) -> tuple[Measures, Measures]:
+        return self.adaptive, self.fixed
+
+    @property
+    def verdict(self) -> str:
+        """What the adaptive design wins and what it costs, in a few sentences."""
+        return words.verdict(self)
+
+    def plot(self) -> Any:
+        """Draw the design in a new figure of your matplotlib backend; return the array of axes."""
+        with settings():
+            return draw(self, new_window(1.0, 1.0))
+
+    def __repr__(self) -> str:
+        rates = ", ".join(f"{rate:g}" for rate in self.plan.rates)
+        runs = f"{counted(self.plan.patients, 'patient')}, {counted(self.plan.simulations, 'simulation')}"
+        return f"Design({self.adaptive.name}; rates {rates}; {self.plan.delay.title}; {runs})"
+
+    def _repr_html_(self) -> str:
+        header, *rows = self.rows()
+        return html_table(repr(self), header, rows)
+
+    def rows(self) -> list[list[str]]:
+        """Return the designs as a table shows them: the header first."""
+        return words.design_rows(self)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything as JSON takes it; a number that there is not is None."""
+        plan = self.plan
+        return {
+            "rates": list(plan.rates),
+            "patients": plan.patients,
+            "accrual": plan.accrual,
+            "delay": plan.delay.title,
+            "learner": plan.tuned.label,
+            "told": list(plan.tuned.informed),
+            "share_floor": plan.share_floor,
+            "stop": plan.stop,
+            "looks": plan.looks.tolist(),
+            "alpha": plan.alpha,
+            "simulations": plan.simulations,
+            "seed": plan.seed,
+            "verdict": self.verdict,
+            "designs": [each.as_dict() for each in self.designs],
+            "difference": {
+                "best_patients": plain(self.more_on_best),
+                "successes": plain(self.more_successes),
+                "success_rate": plain(self.more_success_rate),
+            },
+        }
+
+
+def design(
+    rates: Sequence[float],
+    patients: int,
+    *,
+    accrual: float = 1.0,
+    delay: Delays | FillsDelays | str | int = "none",
+    learner: str | Learner | TunedLearner = DEFAULT_LEARNER,
+    share_floor: float | None = None,
+    stop: str = "win",
+    look_every: int | None = None,
+    alpha: float = 0.05,
+    simulations: int = 2000,
+    seed: int = 0,
+    threads: int | None = None,
+    progress: bool | None = None,
+) -> Design:
+    """Simulate a trial, adaptive and with fixed randomisation, at the assumed rates and under the null.
+
+    Parameters
+    ----------
+    rates
+        The assumed success rate of each arm; the first is the control. Under the null all arms have its rate.
+    patients
+        How many are enrolled, at most.
+    accrual, delay
+        How many patients are enrolled in a unit of time, such as a day, and how long an outcome takes in the same unit:
+        a law of delay, a spec such as `"geometric:mean=10"`, or a whole number. Every outcome must come in the end.
+    learner
+        Who allocates the patients: a name, a spec or a learner.
+    share_floor
+        The least share of patients that each arm has at any time, by the setting of that name that every learner takes.
+    stop, look_every
+        `"win"`: the outcomes are looked at after every `look_every` patients (1 % of them by default), and enrolment
+        ends as soon as an arm wins by betting. Decisions are used from the first on as far as all have their outcomes.
+        `"never"`: all patients are enrolled; there is one analysis when all outcomes are in.
+    alpha
+        The level of each analysis.
+    simulations, seed, threads, progress
+        How many trials are simulated, from which random numbers, on how many threads, and whether a progress bar is
+        drawn. Results depend on the seed, not on the threads.
+
+    >>> from belated import trial
+    >>> found = trial.design([0.2, 0.6], 40, simulations=20, stop="never")
+    >>> bool(found.adaptive.alternative.best_share.mean > 0.5)
+    True
+    """
+    plan = Plan(
+        rates=rates,
+        patients=patients,
+        accrual=accrual,
+        delay=delay,
+        learner=learner,
+        share_floor=share_floor,
+        stop=stop,
+        look_every=look_every,
+        alpha=alpha,
+        simulations=simulations,
+        seed=seed,
+    )
+    most = None if threads is None else check_count("threads", threads)
+    (adaptive, fixed), (null_adaptive, null_fixed) = simulate_trials(plan, most, progress)
+    (name,) = marked_names([(plan.tuned.label, plan.tuned.informed)])
+
+    def more(values: Any) -> Interval:
+        return mean_interval(np.asarray(values(adaptive) - values(fixed), dtype=np.float64))
+
+    return Design(
+        plan=plan,
+        adaptive=measure(plan, name, adaptive, null_adaptive),
+        fixed=measure(plan, FIXED, fixed, null_fixed),
+        trials=(adaptive, fixed),
+        more_on_best=more(lambda trials: on_best(plan, trials)),
+        more_successes=more(lambda trials: trials.successes.sum(axis=1)),
+        more_success_rate=more(lambda trials: trials.successes.sum(axis=1) / trials.patients),
+    )

@@ -1,0 +1,140 @@
+"""Many simulated trials: each stopped by its rule and analysed, one block of simulations at a time."""
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from belated.simulation.parallel import available_cores
+from belated.simulation.progress import Progress
+from belated.simulation.replication import compile_for
+from belated.trial import analyses
+from belated.trial.course import Course, play, stacked
+from belated.trial.plan import Plan
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+BLOCK = 50
+"""Simulations that a thread plays and analyses at a time."""
+
+ANALYSES = {
+    "betting": "betting",
+    "calibrated": "z-test, calibrated",
+    "naive": "z-test",
+    "peeking": "z-test at every look",
+}
+"""Names of analyses, and what tables call them."""
+
+
+@dataclass(frozen=True)
+class Trials:
+    """What came of many trials of one design. The first axis is that of the simulations."""
+
+    enrolled: Integers
+    """Patients of each arm when the trial ended: (simulations, arms)."""
+    successes: Integers
+    """How many of them had a success, those included whose outcomes came after the end."""
+    time: Floats
+    """When the trial ended: when an arm won, or when all outcomes were in."""
+    winners: Mapping[str, Integers]
+    """The arm that wins by each analysis, or -1."""
+    sizes: Mapping[str, Integers]
+    """How many patients were enrolled if that analysis alone decided when to stop."""
+    leader: Integers
+    """The arm that leads once all patients are enrolled and all outcomes are in."""
+    z: Floats
+    """Its least z statistic against another arm then."""
+    steps: Integers
+    """Patients of each arm up to the end of each step, as if nothing had stopped: (simulations, steps + 1, arms)."""
+
+    @property
+    def patients(self) -> Integers:
+        return self.enrolled.sum(axis=1)
+
+
+def analysed(plan: Plan, courses: Course) -> Trials:
+    """Return what came of these trials."""
+    rows = np.arange(len(courses.known))
+    sizes = np.append(plan.looks, plan.patients)
+    at, winner = analyses.first_wins(courses.known, plan.alpha)
+    is_over = at < plan.looks.size  # before all outcomes were in
+    critical = analyses.critical_value(plan.alpha, plan.n_arms)
+    leader, z = analyses.z_statistics(courses.known[:, -1])
+    found = {"betting": winner, "naive": analyses.z_wins(leader, z, critical)}
+    enrolled = {"betting": sizes[at], "naive": np.full(rows.size, plan.patients)}
+    if plan.looks.size:
+        peeked, found["peeking"] = analyses.first_z_wins(courses.known, critical)
+        enrolled["peeking"] = sizes[peeked]
+    return Trials(
+        enrolled=courses.enrolled[rows, at],
+        successes=courses.successes[rows, at],
+        time=np.where(is_over, sizes[at], courses.complete[rows, at]) / plan.accrual,
+        winners=found,
+        sizes=enrolled,
+        leader=leader,
+        z=z,
+        steps=courses.steps,
+    )
+
+
+def _joined(parts: Sequence[Trials]) -> Trials:
+    def join(values: Sequence[Any]) -> Any:
+        if isinstance(values[0], dict):
+            return {name: np.concatenate([value[name] for value in values]) for name in values[0]}
+        return np.concatenate(values)
+
+    return Trials(**{each.name: join([getattr(part, each.name) for part in parts]) for each in fields(Trials)})
+
+
+def _calibrated(trials: Trials, critical: float) -> Trials:
+    """Return the trials with one analysis more: the z-test with another critical value."""
+    winner = analyses.z_wins(trials.leader, trials.z, critical)
+    return replace(
+        trials,
+        winners={**trials.winners, "calibrated": winner},
+        sizes={**trials.sizes, "calibrated": trials.sizes["naive"]},
+    )
+
+
+Pair = tuple[Trials, Trials]
+"""Trials of the learner, and of fixed randomisation."""
+
+
+def _block(plan: Plan, rates: Sequence[float], begin: int) -> Pair:
+    job = plan.job(rates)
+    simulations = range(begin, min(begin + BLOCK, plan.simulations))
+    courses = zip(*(play(plan, job, simulation) for simulation in simulations), strict=True)
+    adaptive, fixed = (analysed(plan, stacked(each)) for each in courses)
+    return adaptive, fixed
+
+
+def simulate_trials(plan: Plan, threads: int | None = None, progress: bool | None = None) -> tuple[Pair, Pair]:
+    """Return trials under the assumed rates, and under the null. They depend on the plan alone."""
+    jobs = [(rates, begin) for rates in (plan.rates, plan.null_rates) for begin in range(0, plan.simulations, BLOCK)]
+    label = f"{plan.simulations:,} trials of {plan.patients:,} patients"
+    bar = Progress(len(jobs), label, progress)
+    pool = ThreadPoolExecutor(threads or available_cores())
+    try:
+        compile_for(plan.job(plan.rates).learners)
+        futures = [pool.submit(_block, plan, rates, begin) for rates, begin in jobs]
+        waiting: set[Future[Pair]] = set(futures)
+        while waiting:
+            finished, waiting = wait(waiting, timeout=0.1, return_when=FIRST_COMPLETED)
+            bar.at(len(jobs) - len(waiting))
+            for future in finished:
+                future.result()  # raises what the simulation raised
+        blocks = [future.result() for future in futures]
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+        bar.close()
+    half = len(blocks) // 2
+    both = [[_joined(each) for each in zip(*part, strict=True)] for part in (blocks[:half], blocks[half:])]
+    for k in range(2):  # each design by its own null
+        critical = analyses.calibrated_value(both[1][k].leader, both[1][k].z, plan.alpha)
+        both[0][k], both[1][k] = _calibrated(both[0][k], critical), _calibrated(both[1][k], critical)
+    (adaptive, fixed), (null_adaptive, null_fixed) = both
+    return (adaptive, fixed), (null_adaptive, null_fixed)

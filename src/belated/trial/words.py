@@ -1,0 +1,139 @@
+"""A design in words: the cells of tables, and the sentences that say what is gained and what is lost."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from belated.simulation.intervals import Interval, mean_interval
+from belated.trial.measures import Measures
+
+if TYPE_CHECKING:
+    from belated.trial.design import Design
+
+DESIGN_HEADER = (
+    "design",
+    "patients",
+    "time",
+    "on the best arm, %",
+    "10–90 %",
+    "successes",
+    "of 100",
+    "by arm, %",
+    "bias: control",
+    "best",
+    "difference",
+)
+ANALYSIS_HEADER = ("analysis", "power, %", "wrong arm", "error, %", "for a treatment", "patients")
+
+
+def points(value: Interval) -> str:
+    """Return a share or a difference of shares in hundredths, with half the width of its interval: `66.8 ± 0.4`."""
+    if value.mean != value.mean:
+        return "–"
+    return Interval(*(100.0 * end for end in value)).text
+
+
+def percent(value: Interval) -> str:
+    """Return a share in hundredths with the ends of its interval: `71.8 (69.8–73.7)`."""
+    mean, low, high = (100.0 * float(end) for end in value)
+    return f"{mean:.1f} ({low:.1f}–{high:.1f})"
+
+
+def design_rows(design: "Design") -> list[list[str]]:
+    """Return what each design does with its patients: the header first. Biases are in points, hundredths."""
+    rows = [list(DESIGN_HEADER)]
+    for each in design.designs:
+        found = each.alternative
+        rows.append(
+            [
+                each.name,
+                found.patients.text,
+                found.time.text,
+                points(found.best_share),
+                f"{100.0 * found.best_low:.0f}–{100.0 * found.best_high:.0f}",
+                found.successes.text,
+                points(found.success_rate),
+                " / ".join(f"{100.0 * float(share.mean):.0f}" for share in found.shares),
+                points(found.bias[0]),
+                points(found.bias[design.plan.compared]),
+                points(found.difference_bias),
+            ]
+        )
+    return rows
+
+
+def analysis_rows(design: "Design") -> list[list[str]]:
+    """Return how each analysis does, design by design: the header first."""
+    rows = [list(ANALYSIS_HEADER)]
+    for each in design.designs:
+        for analysis in each.analyses:
+            shares = (analysis.power, analysis.wrong, analysis.error, analysis.treatment_error)
+            rows.append([analysis.title, *map(percent, shares), analysis.patients.text])
+    return rows
+
+
+def more_power(design: "Design", analysis: str) -> Interval:
+    """Return by how much an analysis finds the best arm more often than with fixed randomisation, trial by trial."""
+    adaptive, fixed = (np.isin(trials.winners[analysis], design.plan.best) for trials in design.trials)
+    return mean_interval(adaptive.astype(np.float64) - fixed)
+
+
+def verdict(design: "Design") -> str:
+    """Return what the adaptive design wins and what it costs."""
+    sentences = [_patients(design), _power(design)]
+    naive, alpha = design.adaptive.analysis("naive").treatment_error, design.plan.alpha
+    if float(naive.low) > alpha:
+        sentences.append(
+            f"The z-test ignores the adaptation: under the null it finds a treatment better in"
+            f" {100.0 * float(naive.mean):.1f} % of trials instead of {100.0 * alpha:g} %."
+        )
+    adaptive, fixed = (_whole(each, "betting") for each in design.designs)
+    looks = "at every look" if design.plan.stop == "win" else "whenever one looks"
+    sentences.append(
+        f"Betting, which is valid {looks}, finds the best arm in {adaptive} of trials, in {fixed} with"
+        f" {design.fixed.name}."
+    )
+    return " ".join(sentences)
+
+
+def _patients(design: "Design") -> str:
+    """Say who goes where, and what comes of it; in shares where designs may end with different numbers of patients."""
+    plan = design.plan
+    begin = f"Against {design.fixed.name}, {design.adaptive.name} puts"
+    if plan.stop == "win":
+        adaptive, fixed = (f"{100.0 * float(each.alternative.best_share.mean):.0f} %" for each in design.designs)
+        end = _change(design.more_success_rate, "successes in 100 patients", 100.0)
+        return f"{begin} {adaptive} of patients on the best arm instead of {fixed}: {end}."
+    more = design.more_on_best
+    count = f"{abs(float(more.mean)):.0f} {'more' if more.mean >= 0 else 'fewer'}"
+    end = _change(design.more_successes, "successes")
+    return f"{begin} {count} of {plan.patients:,} patients on the best arm: {end}."
+
+
+def _change(value: Interval, what: str, scale: float = 1.0) -> str:
+    """Return by how much there is more or fewer of something, with the ends of the interval."""
+    if _is_unclear(value):
+        return f"no clear difference in {what}"
+    word = "more" if value.mean > 0.0 else "fewer"
+    mean, *ends = (scale * abs(float(end)) for end in value)
+    return f"{mean:.1f} {word} {what} ({min(ends):.1f} to {max(ends):.1f})"
+
+
+def _is_unclear(value: Interval) -> bool:
+    return not (value.low > 0.0 or value.high < 0.0)
+
+
+def _power(design: "Design") -> str:
+    """Compare at equal error: each z-test calibrated by the null of its own design."""
+    more = more_power(design, "calibrated")
+    adaptive, fixed = (_whole(each, "calibrated") for each in design.designs)
+    begin = f"At the same error its power is {adaptive} instead of {fixed}"
+    if _is_unclear(more):
+        return f"{begin}: no clear difference."
+    verb = "wins" if more.mean > 0.0 else "loses"
+    mean, *ends = (100.0 * abs(float(end)) for end in more)
+    return f"{begin}: it {verb} {mean:.0f} points ({min(ends):.0f} to {max(ends):.0f})."
+
+
+def _whole(design: Measures, analysis: str) -> str:
+    return f"{100.0 * float(design.analysis(analysis).power.mean):.0f} %"
