@@ -34,6 +34,20 @@ COMMANDS = {
     "bounds": ["bounds", "resonant-k2/1000", "--rounds", "500"],
     "bounds of delays": ["bounds", "--delays", "pareto:shape=0.3,scale=10", "--learners", *MANY, *SMALL],
     "audit": ["audit", "stochastic-k10/pareto", "resonant-k2/100", *SMALL],
+    "trial": ["trial", "--rates", "0.1", "0.2", "0.9", "--patients", "60", "--simulations", "20", "--stop", "never"],
+    "trial that stops": [
+        "trial",
+        "--rates",
+        "0",
+        "1",
+        "--patients",
+        "1000",
+        "--simulations",
+        "2",
+        "--learner",
+        MANY[4],
+    ],
+    "trial once": ["trial", "--rates", "0.1", "0.9", "--patients", "2", "--simulations", "1", "--accrual", "0.01"],
     "audit once": ["audit", "stochastic-k10/pareto", "--learner", "ucb", "--rounds", "60", "--replications", "1"],
 }
 WRITING = ("compare", "league", "sweep", "bounds", "audit")

@@ -22,8 +22,10 @@ def share_interval(hits: Bools) -> Interval:
     count, of = float(hits.sum()), hits.size
     middle = (count + z * z / 2.0) / (of + z * z)
     half = z / (of + z * z) * np.sqrt(count * (of - count) / of + z * z / 4.0)
-    low, high = (np.asarray(min(max(end, 0.0), 1.0)) for end in (middle - half, middle + half))
-    return Interval(np.asarray(count / of), low, high)
+    share = count / of
+    # rounding must not leave the share outside, or the ends
+    low, high = max(0.0, min(share, middle - half)), min(1.0, max(share, middle + half))
+    return Interval(np.asarray(share), np.asarray(low), np.asarray(high))
 
 
 class Analysis(NamedTuple):

@@ -81,8 +81,8 @@ def _draw_shares(axes: Any, design: "Design") -> None:
         colour, dashes = style(k)
         shares = 100.0 * on_best(design.plan, trials) / trials.patients
         heights = 100.0 * np.histogram(shares, edges)[0] / shares.size
-        first, *_, last = np.flatnonzero(heights).repeat(2)  # no line along the axis on either side
-        heights, within = heights[first : last + 1], edges[first : last + 2]
+        filled = np.flatnonzero(heights)  # no line along the axis on either side
+        heights, within = heights[filled[0] : filled[-1] + 1], edges[filled[0] : filled[-1] + 2]
         axes.stairs(heights, within, color=colour, linestyle=dashes, linewidth=1.4, zorder=3)
         axes.stairs(heights, within, color=colour, fill=True, alpha=0.18, linewidth=0, zorder=2)
     axes.set_xlim(0, 100)

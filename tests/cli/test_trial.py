@@ -1,0 +1,104 @@
+"""`belated trial`: the tables, JSON, the figure, and what is refused."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from belated import trial
+from belated.cli.main import main
+
+Captured = pytest.CaptureFixture[str]
+SMALL = ["trial", "--rates", "0.2", "0.8", "--patients", "60", "--simulations", "40"]
+
+
+def test_the_tables_and_the_verdict(capsys: Captured) -> None:
+    words = [*SMALL, "--accrual", "2", "--delay", "byloss:good=2,bad=5", "--learner", "thompson", "--stop", "never"]
+    assert main(words) == 0
+    out = capsys.readouterr().out
+    found = trial.design(
+        [0.2, 0.8], 60, simulations=40, accrual=2, delay="byloss:good=2,bad=5", learner="thompson", stop="never"
+    )
+    assert out.startswith("success rates 0.2, 0.8, the first of the control; good news: delay 2; bad news: delay 5\n")
+    assert "60 patients, 2 in a unit of time, all are enrolled" in out
+    assert found.verdict in out.replace("\n  ", " ")
+    for row in found.rows():
+        assert all(cell in out for cell in row)
+    lines = [line.split() for line in out.splitlines()]
+    analysis = found.adaptive.analysis("naive")
+    (first, _) = [line for line in lines if line[:1] == ["z-test"]]
+    assert first[1] == f"{100 * float(analysis.power.mean):.1f}"
+    assert "at every look" not in out
+
+
+def test_json_has_everything(capsys: Captured) -> None:
+    words = ["--seed", "5", "--alpha", "0.1", "--look-every", "20", "--threads", "1", "--json"]
+    assert main([*SMALL, *words]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found == trial.design([0.2, 0.8], 60, simulations=40, seed=5, alpha=0.1, look_every=20).as_dict()
+    assert (found["learner"], found["stop"], found["looks"]) == ("guarded", "win", [20, 40, 60])
+    adaptive, fixed = found["designs"]
+    assert (adaptive["design"], fixed["design"]) == ("guarded", "fixed randomisation")
+    assert [each["name"] for each in fixed["analyses"]] == ["betting", "calibrated", "naive", "peeking"]
+    for name in (
+        "shares",
+        "best_share",
+        "best_low",
+        "best_high",
+        "successes",
+        "success_rate",
+        "patients",
+        "time",
+        "bias",
+    ):
+        assert name in fixed["alternative"]
+        assert name in adaptive["null"]
+    assert set(found["difference"]["successes"]) == {"mean", "low", "high"}
+
+
+@pytest.mark.parametrize(("kind", "begin"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])
+def test_the_figure_is_written(kind: str, begin: bytes, tmp_path: Path, capsys: Captured) -> None:
+    file = tmp_path / f"trial.{kind}"
+    assert main([*SMALL, "--figure", str(file)]) == 0
+    assert file.read_bytes().startswith(begin)
+    assert capsys.readouterr().err == f"written: {file}\n"
+    assert [each.name for each in tmp_path.iterdir()] == [file.name]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--rates", "0.3", "1.5"], "rates[1] is 1.5; a number from 0 to 1 is needed"),
+        (["--rates", "0.3", "0.3"], "rates is [0.3, 0.3], the same for all arms"),
+        (["--patients", "0"], "patients is 0"),
+        (["--accrual", "-1"], "accrual is -1.0; a positive number is needed"),
+        (["--delay", "sometimes"], "unknown delays 'sometimes'"),
+        (["--delay", "dropout:share=0.9"], "under which some outcomes never come"),
+        (["--learner", "gess"], "unknown learner 'gess'"),
+        (["--share-floor", "0.7"], "share_floor is 0.7; a number from 0 to 0.5"),
+        (["--stop", "soon"], "unknown stop 'soon': allowed is one of never, win"),
+        (["--stop", "never", "--look-every", "4"], "look_every is 4, but stop is 'never'"),
+        (["--alpha", "1"], "alpha is 1.0"),
+        (["--figure", "trial.jpeg"], "figure is 'trial.jpeg'; a file that ends in .png, .svg or .pdf is needed"),
+        (["--figure", "nowhere/trial.png"], "there is no folder 'nowhere'"),
+    ],
+)
+def test_what_is_refused(words: list[str], message: str, capsys: Captured) -> None:
+    assert main([*SMALL, *words]) == 2
+    out, notes = capsys.readouterr()
+    assert out == ""
+    assert notes.startswith("belated: ")
+    assert message in notes
+
+
+def test_a_whole_number_is_a_constant_delay(capsys: Captured) -> None:
+    assert main([*SMALL, "--delay", "7", "--stop", "never", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["delay"] == "delay 7"
+    assert found["designs"][1]["alternative"]["time"]["mean"] == 67.0
+
+
+def test_rates_and_patients_are_needed(capsys: Captured) -> None:
+    with pytest.raises(SystemExit):
+        main(["trial"])
+    assert "--rates, --patients" in capsys.readouterr().err
