@@ -17,7 +17,7 @@ def filled(delay: object, accrual: float, rounds: np.ndarray = ROUNDS) -> list[o
 
 @pytest.mark.parametrize(
     ("days", "accrual", "patients"),
-    [(30, 2.0, 60), (30, 0.1, 3), (3, 0.5, 2), (1, 0.25, 1), (0, 7.0, 0), (2, 1.5, 3), (7, 1.0, 7)],
+    [(30, 2.0, 60), (100, 1.1, 110), (30, 0.1, 3), (3, 0.5, 2), (1, 0.25, 1), (0, 7.0, 0), (2, 1.5, 3), (7, 1.0, 7)],
 )
 def test_a_delay_takes_as_many_patients_as_come_meanwhile(days: int, accrual: float, patients: int) -> None:
     """Rounded up: what comes at the same time as a patient is not yet known when he is decided on."""

@@ -109,7 +109,7 @@ def test_adaptation_costs_power_and_biases_estimates(plain: trial.Design) -> Non
     assert float(adaptive.analysis("calibrated").power.high) < float(fixed.analysis("calibrated").power.low)
     assert float(adaptive.alternative.bias[0].high) < -0.01
     assert float(adaptive.alternative.difference_bias.low) > 0.005
-    for bias in (*fixed.alternative.bias, fixed.alternative.difference_bias):
+    for bias in (*fixed.alternative.bias, *fixed.null.bias, fixed.alternative.difference_bias):
         assert abs(float(bias.mean)) < 2.1 * float(bias.high - bias.mean)  # four standard errors
     truths = [float(each.bias[0].mean) for each in (adaptive.alternative, adaptive.null)]
     assert truths[1] < 0.0  # under the null, too, against the null's own rate
@@ -279,7 +279,8 @@ def test_what_a_prompt_and_a_notebook_show(looked: trial.Design) -> None:
     assert text in looked._repr_html_()
     header, adaptive, fixed = looked.rows()
     assert (adaptive[0], fixed[0], len(header)) == ("guarded", "fixed randomisation", len(adaptive))
-    assert fixed[header.index("by arm, %")] == "33 / 33 / 33"
+    shares = [f"{100 * float(share.mean):.0f}" for share in looked.fixed.alternative.shares]
+    assert fixed[header.index("by arm, %")] == " / ".join(shares)
     assert adaptive[header.index("patients")] == looked.adaptive.alternative.patients.text
     with pytest.raises(StopIteration):
         looked.adaptive.analysis("best")

@@ -13,7 +13,7 @@ from belated.errors import InvalidValue
 Integers = NDArray[np.int64]
 
 _ROUNDING = 1e-9
-"""0.1 * 30 is a little more than 3, and is meant to be 3."""
+"""100 * 1.1 is a little more than 110, and is meant to be 110."""
 
 
 class InPatients(Delays, registered=False):
