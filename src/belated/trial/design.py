@@ -14,7 +14,7 @@ from belated.simulation.intervals import Interval, mean_interval
 from belated.simulation.plot import new_window, settings
 from belated.templates.display import counted, html_table
 from belated.trial import words
-from belated.trial.measures import Measures, measure, on_best, plain
+from belated.trial.measures import Measures, measure, more_power, on_best, plain
 from belated.trial.plan import DEFAULT_LEARNER, FIXED, Plan
 from belated.trial.plot import draw
 from belated.trial.trials import Trials, simulate_trials
@@ -33,6 +33,8 @@ class Design:
     """Patients on the best arm, more than with fixed randomisation, trial by trial."""
     more_successes: Interval
     more_success_rate: Interval
+    more_power: Interval
+    """At the same error: of the calibrated z-test."""
 
     @property
     def designs(self) -> tuple[Measures, Measures]:
@@ -83,6 +85,7 @@ class Design:
                 "best_patients": plain(self.more_on_best),
                 "successes": plain(self.more_successes),
                 "success_rate": plain(self.more_success_rate),
+                "power": plain(self.more_power),
             },
         }
 
@@ -161,4 +164,5 @@ def design(
         more_on_best=more(lambda trials: on_best(plan, trials)),
         more_successes=more(lambda trials: trials.successes.sum(axis=1)),
         more_success_rate=more(lambda trials: trials.successes.sum(axis=1) / trials.patients),
+        more_power=more_power(plan, (adaptive, fixed), (null_adaptive, null_fixed)),
     )

@@ -52,6 +52,12 @@ class Plan:
                 " null, where all have the control's rate, is simulated in any case)",
                 "rates",
             )
+        if rates.count(max(rates)) > 1:
+            raise InvalidValue(
+                f"rates is {list(rates)}, where more than one arm has the largest, {max(rates):g}; one best arm is"
+                " needed, if only by a little",
+                "rates",
+            )
         check_count("patients", self.patients, least=2)
         accrual = check_positive("accrual", self.accrual)
         if isinstance(self.alpha, bool) or not isinstance(self.alpha, Real) or not 0.0 < float(self.alpha) <= 0.5:
@@ -105,9 +111,9 @@ class Plan:
         return (self.rates[0],) * self.n_arms
 
     @property
-    def best(self) -> tuple[int, ...]:
-        """The arms with the largest rate: one, for most plans."""
-        return tuple(arm for arm, rate in enumerate(self.rates) if rate == max(self.rates))
+    def best(self) -> int:
+        """The arm with the largest rate."""
+        return int(np.argmax(self.rates))
 
     @property
     def compared(self) -> int:

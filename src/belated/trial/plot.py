@@ -58,7 +58,7 @@ def course(plan: "Plan", trials: "Trials") -> tuple[NDArray[np.int64], Floats]:
     new = np.diff(trials.steps, axis=1)
     goes_on = trials.patients[:, None] >= ends[None, 1:]
     count = (new.sum(axis=2) * goes_on).sum(axis=0)
-    best = (new[:, :, plan.best].sum(axis=2) * goes_on).sum(axis=0)
+    best = (new[:, :, plan.best] * goes_on).sum(axis=0)
     return (ends[1:] + ends[:-1]) // 2, np.where(count > 0, best / np.maximum(count, 1), np.nan)
 
 

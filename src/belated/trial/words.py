@@ -2,9 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from belated.simulation.intervals import Interval, mean_interval
+from belated.simulation.intervals import Interval
 from belated.trial.measures import Measures
 
 if TYPE_CHECKING:
@@ -72,12 +70,6 @@ def analysis_rows(design: "Design") -> list[list[str]]:
     return rows
 
 
-def more_power(design: "Design", analysis: str) -> Interval:
-    """Return by how much an analysis finds the best arm more often than with fixed randomisation, trial by trial."""
-    adaptive, fixed = (np.isin(trials.winners[analysis], design.plan.best) for trials in design.trials)
-    return mean_interval(adaptive.astype(np.float64) - fixed)
-
-
 def verdict(design: "Design") -> str:
     """Return what the adaptive design wins and what it costs."""
     sentences = [_patients(design), _power(design)]
@@ -125,14 +117,14 @@ def _is_unclear(value: Interval) -> bool:
 
 def _power(design: "Design") -> str:
     """Compare at equal error: each z-test calibrated by the null of its own design."""
-    more = more_power(design, "calibrated")
+    more = design.more_power
     adaptive, fixed = (_whole(each, "calibrated") for each in design.designs)
     begin = f"At the same error its power is {adaptive} instead of {fixed}"
     if _is_unclear(more):
         return f"{begin}: no clear difference."
     verb = "wins" if more.mean > 0.0 else "loses"
     mean, *ends = (100.0 * abs(float(end)) for end in more)
-    return f"{begin}: it {verb} {mean:.0f} points ({min(ends):.0f} to {max(ends):.0f})."
+    return f"{begin}: it {verb} {mean:.1f} points ({min(ends):.1f} to {max(ends):.1f})."
 
 
 def _whole(design: Measures, analysis: str) -> str:
