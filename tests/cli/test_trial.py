@@ -1,14 +1,19 @@
 """`belated trial`: the tables, JSON, the figure, and what is refused."""
 
 import json
+import re
+import shlex
 from pathlib import Path
 
 import pytest
 
 from belated import trial
 from belated.cli.main import main
+from belated.cli.parser import parser
 
 Captured = pytest.CaptureFixture[str]
+PAGE = (Path(__file__).parents[2] / "docs" / "trial-design.md").read_text()
+COMMANDS = re.findall(r"(?:^|`)(belated trial [^`\n]+)", PAGE, flags=re.MULTILINE)
 SMALL = ["trial", "--rates", "0.2", "0.8", "--patients", "60", "--simulations", "40"]
 
 
@@ -102,3 +107,23 @@ def test_rates_and_patients_are_needed(capsys: Captured) -> None:
     with pytest.raises(SystemExit):
         main(["trial"])
     assert "--rates, --patients" in capsys.readouterr().err
+
+
+def test_the_example_of_the_page_prints_what_the_page_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.chdir(tmp_path)
+    (shown,) = re.findall(r"```text\n(.*?)```", PAGE, flags=re.DOTALL)
+    assert main(shlex.split(COMMANDS[0])[1:]) == 0
+    assert capsys.readouterr().out == shown
+    assert (tmp_path / "trial.png").exists()
+
+
+def test_the_commands_and_options_of_the_page_can_be_given() -> None:
+    assert len(COMMANDS) == 7
+    for command in COMMANDS:
+        parser().parse_args(shlex.split(command)[1:])
+    for option in re.findall(r"^\| `(--[^|]*?)` \|", PAGE, flags=re.MULTILINE):
+        words = shlex.split(option.replace("`, `", " ").replace("FILE", "trial.png"))
+        parser().parse_args(["trial", "--rates", "0.3", "0.5", "--patients", "9", *words])
