@@ -31,9 +31,9 @@ Floats = NDArray[np.float64]
 _STEPS_OF_SHARES = np.arange(-8.0, 41.0)
 SHARES: Floats = 1.0 / (1.0 + 2.0 ** (_STEPS_OF_SHARES / 2.0))
 """kappa: their odds are the powers of sqrt(2) from 16 down to 2^-20, enough for a billion outcomes."""
-WEIGHTS: Floats = 1.0 / (1.0 + ((_STEPS_OF_SHARES - 8.0) / 5.0) ** 2)
+WEIGHTS: Floats = 1.0 / (1.0 + ((_STEPS_OF_SHARES - 6.0) / 6.0) ** 2)
 WEIGHTS /= WEIGHTS.sum()
-"""w(kappa): most for shares of 0.01 to 0.2, those that matter with some hundreds to some ten thousands of outcomes."""
+"""w(kappa): most for shares of 0.01 to 0.5, those that matter with some tens to some ten thousands of outcomes."""
 LOG_WEIGHTS: Floats = np.log(WEIGHTS)
 _LEAST = 1e-300
 _HALVINGS = 60
