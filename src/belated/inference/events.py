@@ -13,7 +13,7 @@ class EventLog:
     """Takes events one after the other and makes a log of them. Decisions are told by their rounds, or by ids."""
 
     def __init__(self, labels: Sequence[Arm] | None = None) -> None:
-        """labels: of all arms, if they are known; otherwise arms are named as they come."""
+        """labels: of all arms, if they are known; otherwise those that were chosen count, sorted by their labels."""
         self._labels = list(labels or ())
         self._fixed = labels is not None
         self._places = {label: k for k, label in enumerate(self._labels)}
@@ -50,9 +50,12 @@ class EventLog:
 
     def log(self) -> Log:
         """Return the log so far."""
+        order = list(range(len(self._labels)))
+        if not self._fixed:
+            order.sort(key=lambda k: (str(type(self._labels[k])), self._labels[k]))
         return Log(
-            labels=tuple(self._labels),
-            arms=np.array(self._arms, dtype=np.int64),
+            labels=tuple(self._labels[k] for k in order),
+            arms=np.argsort(order)[np.array(self._arms, dtype=np.int64)],
             rewards=np.array(self._rewards),
             propensities=np.array(self._propensities),
             waits=np.array(self._waits),

@@ -55,6 +55,7 @@ class SettledDecisions:
 
     def method(self, ledger: Ledger, record: ExperimentRecord, totals: Totals, until: int, options: Options) -> Method:
         """Return the estimates' method on what was read, and on the rest where unsettled decisions count."""
+        options.check(record.settings.arms)
         stream = self.stream
         if options.outcomes != "settled":
             stream, position = stream.copy(), self.position

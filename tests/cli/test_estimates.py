@@ -1,0 +1,92 @@
+"""`belated estimates`: of an experiment, of a file, as a table, as JSON, as a figure."""
+
+import json
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from belated import inference
+from belated.cli.main import main
+from belated.ledger import open_ledger
+from belated.ledger.commands import Decide, Observe
+from belated.ledger.events import ExperimentSettings
+from belated.ledger.processor import CommandProcessor
+
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> str:
+    """A ledger with an experiment in which `new` always succeeds and `old` never does."""
+    store = f"sqlite:///{tmp_path / 'ledger.db'}"
+    with closing(open_ledger(store)) as ledger:
+        ledger.create(ExperimentSettings("button", ["old", "new"], "uniform", {}, 7, "wait"), 0, 10)
+        processor = CommandProcessor(ledger)
+        ids = [f"d{k}" for k in range(120)]
+        (made,) = processor.run([Decide("button", ids)])
+        assert isinstance(made, list)
+        processor.run([Observe("button", [(each.id, float(each.arm == "old")) for each in made[:100]])])  # type: ignore[union-attr]
+    return store
+
+
+def test_an_experiment(store: str, capsys: Captured, tmp_path: Path) -> None:
+    figure = tmp_path / "made" / "course.svg"
+    assert main(["estimates", "button", "--store", store, "--control", "old", "--figure", str(figure)]) == 0
+    out, err = capsys.readouterr()
+    assert out.startswith("new wins: it is better than every other arm, with 95 % confidence.")
+    assert "new – old" in out
+    assert "95 % interval" in out
+    assert "against always playing old" in out
+    assert "Note: The first 100 of 120 decisions are used" in out
+    assert "Holds if: Each arm's mean reward stays the same" in out
+    assert str(figure) in err
+    drawing = figure.read_text()
+    assert drawing.startswith("<?xml")
+    assert "wins from decision" in drawing
+
+
+def test_json_has_everything(store: str, capsys: Captured) -> None:
+    assert main(["estimates", "button", "--store", store, "--json", "--alpha", "0.01"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["winner"] == "new"
+    assert found["alpha"] == 0.01
+    assert found["used"] == 100
+    assert [each["arm"] for each in found["arms"]] == ["old", "new"]
+
+
+def test_a_file(tmp_path: Path, capsys: Captured) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text(
+        "who,treatment,ok\n" + "".join(f"{k},{'ab'[k % 2]},{k % 2 if k < 300 else ''}\n" for k in range(400))
+    )
+    assert main(["estimates", str(path), "--reward", "ok", "--id", "who", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found == json.loads(
+        json.dumps(inference.estimates(inference.read_log(path, reward="ok", id="who")).as_dict())
+    )
+    assert (found["winner"], found["used"], found["waiting"]) == ("b", 300, 100)
+    assert main(["estimates", str(path), "--reward", "ok", "--outcomes", "bounded"]) == 0
+    assert "100 outcomes are not known" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["nobody"], "there is no experiment 'nobody' in"),
+        (["button", "--arm", "x"], "--arm is 'x', but 'button' is not a file with columns"),
+        (["button", "--control", "middle"], "unknown control 'middle': allowed is one of new, old"),
+        (["button", "--alpha", "7"], "alpha is 7.0; a number above 0 and below 1"),
+        (["button", "--figure", "course.txt"], "a name that ends in .png, .svg or .pdf"),
+        (["button", "--deadline", "0"], "deadline is 0"),
+        (["missing.csv"], "missing.csv: No such file"),
+    ],
+)
+def test_what_cannot_be_is_told_in_a_line(arguments: list[str], words: str, store: str, capsys: Captured) -> None:
+    assert main(["estimates", *arguments, "--store", store]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_a_deadline_settles(store: str, capsys: Captured) -> None:
+    assert main(["estimates", "button", "--store", store, "--deadline", "10", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["used"] == 110
