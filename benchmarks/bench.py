@@ -24,6 +24,7 @@ import numpy as np
 from baselines import numpy_tsallis_inf, plain_ucb1
 
 from belated import Bandit, Decision, learners, simulate
+from belated.inference import Log, estimates
 
 ARMS, DELAY = 10, 100
 ENVIRONMENT = f"stochastic:arms={ARMS},gap=0.1"
@@ -200,12 +201,28 @@ def start() -> list[Row]:
     ]
 
 
+def inference() -> list[Row]:
+    """A million outcomes of three arms, and the estimates from them; reading rewards alone is the scale."""
+    rng = np.random.default_rng(0)
+    arms = rng.integers(0, 3, 10**6)
+    rewards = (rng.random(10**6) < np.array([0.01, 0.012, 0.009])[arms]).astype(np.float64)
+    log = Log(("a", "b", "c"), arms, rewards, np.full(10**6, 1 / 3))
+    few = log.until(10_000)
+    streamed = statistics.median(timed(log.stream) for _ in range(5))
+    estimated = statistics.median(timed(lambda: estimates(few, control="a")) for _ in range(5))
+    return [
+        ("inference: a million outcomes of three arms", *at_most(streamed, 2, " s")),
+        ("inference: estimates of 10,000 outcomes, three arms", *at_most(1000 * estimated, 500, " ms")),
+    ]
+
+
 SECTIONS: dict[str, Callable[[], list[Row]]] = {
     "bulk": bulk,
     "catalogue": catalogue,
     "scaling": scaling,
     "live": live,
     "start": start,
+    "inference": inference,
     "memory": memory,
     "league": bench_league.rows,
     "theory": bench_theory.rows,

@@ -69,10 +69,13 @@ def draw_course(course: Course) -> Any:
     """Return a figure of each arm's mean and interval against the number of decisions."""
     order = np.argsort(-np.nan_to_num(course.means[-1], nan=-1.0), kind="stable")[:MOST_CURVES]
     with settings():
+        from matplotlib.ticker import LogLocator, NullFormatter
+
         figure = new_figure(6.4, 4.0)
         axes = figure.subplots()
         x = course.decisions
-        begin = max(1, int(x[-1]) // 200)
+        # nothing is to be seen before some decisions are settled
+        begin = max(1, int(x[-1]) // 200, int(x[np.argmax(course.used >= min(100, course.used[-1]))]))
         for place, k in enumerate(order):
             colour, dashes = style(place)
             label = str(course.labels[k])
@@ -103,6 +106,9 @@ def draw_course(course: Course) -> Any:
         axes.set_ylim(max(lowest, middle - 5 * last, 0.0), min(highest, middle + 5 * last, 1.0))
         axes.set_xscale("log")
         axes.set_xlim(begin, max(int(x[-1]), begin + 1))
+        axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axes.xaxis.set_major_formatter("{x:,.0f}")
+        axes.xaxis.set_minor_formatter(NullFormatter())
         axes.grid(True, which="major")
         axes.tick_params(which="minor", length=0)
         axes.set_xlabel("decisions")
