@@ -44,8 +44,8 @@ def test_examples_on_pages_run(page: Path) -> None:
     assert names
 
 
-def test_the_readme_has_a_live_example_and_an_experiment() -> None:
-    assert len(blocks(ROOT / "README.md", "python")) == 2
+def test_the_readme_has_live_examples_and_an_experiment() -> None:
+    assert len(blocks(ROOT / "README.md", "python")) == 3
     (settings,) = blocks(ROOT / "README.md", "toml")
     assert len(ComparisonPlan.from_settings(tomllib.loads(settings)).environments) == 2
 

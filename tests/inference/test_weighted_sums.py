@@ -35,7 +35,7 @@ def test_sums_against_a_plain_loop() -> None:
             up, down = up + x, down + y
             up_squares += (x - centre) ** 2
             down_squares += (y - (1 - centre)) ** 2
-        assert (sums.up[arm], sums.down[arm]) == (pytest.approx(up), pytest.approx(down))
+        assert (sums.rows["up"][arm], sums.rows["down"][arm]) == (pytest.approx(up), pytest.approx(down))
         low = (up - _margin(np.array([up_squares]), 3.0)[0]) / 200
         high = 1 - (down - _margin(np.array([down_squares]), 3.0)[0]) / 200
         assert lows[arm] == pytest.approx(max(low, 0.0))
@@ -61,8 +61,7 @@ def test_pieces_do_not_matter() -> None:
         piece = slice(begin, begin + 7)
         in_pieces.add(arms[piece], rewards[piece], propensities[piece])
         in_pieces = in_pieces.copy()
-    for name, array in at_once.to_arrays().items():
-        np.testing.assert_array_equal(array, in_pieces.to_arrays()[name], name)
+    np.testing.assert_array_equal(at_once.rows, in_pieces.rows)
 
 
 def test_the_margin_is_where_the_mixture_is_exp_level() -> None:
@@ -92,14 +91,14 @@ def test_the_game_is_at_most_fair() -> None:
                     weight *= propensities[-1] * (mean if rewards[k] else 1 - mean)
                 sums = WeightedSums(2)
                 sums.add(np.array(arms), np.array(rewards, dtype=float), np.array(propensities))
-                centre = (0.5 + sums.rewards[arm]) / (1 + sums.known[arm])
-                since = 4 - sums.last[arm]
+                centre = (0.5 + sums.rows["rewards"][arm]) / (1 + sums.rows["known"][arm])
+                since = 4 - sums.rows["last"][arm]
                 truth = sum(row[arm] for row in means)
                 for side, squares, true, middle in (
-                    ("up", sums.up_squares[arm], truth, centre),
-                    ("down", sums.down_squares[arm], 4 - truth, 1 - centre),
+                    ("up", sums.rows["up_squares"][arm], truth, centre),
+                    ("down", sums.rows["down_squares"][arm], 4 - truth, 1 - centre),
                 ):
-                    distance = getattr(sums, side)[arm] - true
+                    distance = sums.rows[side][arm] - true
                     penalties = -np.log1p(-SHARES) - SHARES
                     total[side] += weight * float(
                         np.exp(SHARES * distance - penalties * (squares + since * middle**2)) @ WEIGHTS

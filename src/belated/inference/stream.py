@@ -68,7 +68,7 @@ class Stream:
         header = {"rounds": self.rounds, "reason": self.weighted.reason}
         arrays: dict[str, NDArray[Any]] = {"decisions": self.decisions, "marks": self._marks}
         arrays |= {f"tally_{name}": array for name, array in self.tally.to_arrays().items()}
-        arrays |= {f"weighted_{name}": array for name, array in self.weighted.to_arrays().items()}
+        arrays["weighted"] = self.weighted.rows
         return header, arrays
 
     @classmethod
@@ -76,10 +76,7 @@ class Stream:
         stream = cls(len(arrays["decisions"]))
         stream.decisions = np.array(arrays["decisions"], dtype=np.int64)
         stream._marks = np.array(arrays["marks"], dtype=np.int64).reshape(2, -1)
-        stream.tally = Tally.from_arrays(_below("tally_", arrays))
-        stream.weighted = WeightedSums.from_arrays(_below("weighted_", arrays), header["rounds"], header["reason"])
+        parts = {name: arrays[f"tally_{name}"] for name in ("counts", "known", "rewards")}
+        stream.tally = Tally.from_arrays(parts)
+        stream.weighted = WeightedSums.from_rows(arrays["weighted"], header["rounds"], header["reason"])
         return stream
-
-
-def _below(prefix: str, arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}

@@ -20,6 +20,7 @@ from llvmlite import binding  # type: ignore[import-untyped]
 
 from belated import learners
 from belated.core.kernels import COMPILED, cache_directory
+from belated.core.weighted_rewards import compiled_add
 from belated.errors import BelatedError
 from belated.learners import Learner, TunedLearner
 from belated.ledger.events import DecisionRecord, ExperimentSettings, Fate
@@ -57,6 +58,7 @@ def compile_all(specs: Iterable[str]) -> list[str]:
 @cache
 def _exercise() -> None:
     """Do all that an experiment does, with any learner."""
+    compiled_add()  # for estimates
     state = ExperimentState(ExperimentSettings("warm", [0, 1], DEFAULT, {}, 7, "wait"))
     for number in range(1, 5):
         event = state.decide(str(number), number)

@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 
 MOST = 1 << 20
 """Decisions kept one by one."""
-FOLD = 4096
+FOLD = 1 << 12
 """Decisions that are noted before they are folded in, at least."""
 
 _NO_ARMS = np.zeros(0, dtype=np.int32)

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from belated.core.rounds import COUNTERS, SLOT
+from belated.core.weighted_rewards import ROW
 from belated.errors import SnapshotError
-from belated.inference.weighted_sums import FIELDS
 
 MAGIC = b"belated\x00"
 VERSION = 6
@@ -33,7 +33,7 @@ _DTYPES: dict[str, Any] = {
     "stream_tally_counts": "<f8",
     "stream_tally_known": "<i8",
     "stream_tally_rewards": "<f8",
-    **{f"stream_weighted_{name}": "<f8" for name in FIELDS},
+    "stream_weighted": ROW.newbyteorder("<"),
     "tail_arms": "<i4",
     "tail_rewards": "<f8",
     "tail_propensities": "<f8",
