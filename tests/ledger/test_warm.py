@@ -34,7 +34,7 @@ warmth.ensure("ewma")
 warmth.ensure("ewma", "ewma:weight=0.5", "nobody")
 state = ExperimentState(ExperimentSettings("one", [0, 1], "ewma", {}, 7, "wait"))
 state.decide("a", 1)
-print(ran, cache_directory() is not None, len(list(cache_directory().rglob("*.nbi"))) if cache_directory() else 0)
+print((ran, cache_directory() is not None, len(list(cache_directory().rglob("*.nbi"))) if cache_directory() else 0))
 """
 
 
