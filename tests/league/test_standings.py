@@ -39,7 +39,7 @@ def league_of(finals: Any, names: Sequence[str] = LEARNERS, families: Sequence[s
     return League(LeaguePlan(cells, tuned, table.shape[2]), results)
 
 
-def _result(cell: Cell, tuned: Sequence[TunedLearner], regrets: Floats) -> Simulation:
+def _result(cell: Cell, tuned: Sequence[TunedLearner], regrets: Floats, known: Floats | None = None) -> Simulation:
     plays = ~np.isnan(regrets[:, 0])
     none = np.zeros(regrets[plays].shape, dtype=np.int64)
     return Simulation(
@@ -54,6 +54,8 @@ def _result(cell: Cell, tuned: Sequence[TunedLearner], regrets: Floats) -> Simul
         skipped=none,
         most_outstanding=none,
         drift=np.ones(none.shape),
+        known=np.full(none.shape, np.nan) if known is None else known[plays],
+        known_wrong=np.zeros(none.shape, dtype=np.bool_),
     )
 
 

@@ -8,6 +8,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from belated import learners, specs
 from belated.cli.output import Output
 from belated.errors import InvalidValue
@@ -100,12 +102,16 @@ def _shown(played: League, rows: Sequence[Standing]) -> list[Any]:
     parts.append(tables.standings_table(rows, plan.replications))
     if note := tables.league_note(played):
         parts.append(note)
+    if any(row.known is not None for row in rows):
+        parts.append(tables.KNOWN_NOTE)
     families = list(suites.by_family(played.cells))
     if len(families) > 1:
         parts += ["mean ratio in each family, the best with a star", tables.family_table(families, rows)]
     order = [row.learner for row in rows]
     if len(order) <= tables.MANY:
         parts.append(tables.league_table(played, order))
+        if tables.known_cells(played, played.cells):
+            parts += [tables.KNOWN_HERE, tables.known_table(played, order)]
     return parts
 
 
@@ -113,13 +119,15 @@ def _data(played: League, rows: Sequence[Standing]) -> dict[str, Any]:
     """Return what programs see of a league.
 
     One replication gives no intervals: their ends are null. A share of uniform play's regret is null where uniform play
-    has next to none.
+    has next to none. The round after which the best arm is known is null where half of the replications or more never
+    know; the shares of those that know, and that name a wrong arm, are null where losses change.
     """
     results = []
     for cell in played.cells:
         result = played.results[cell.id]
-        for learner in result.learners:
+        for k, learner in enumerate(result.learners):
             mean, low, high = result.final(learner)
+            is_steady = not np.isnan(result.known[k]).any()
             results.append(
                 {
                     "cell": cell.id,
@@ -129,6 +137,9 @@ def _data(played: League, rows: Sequence[Standing]) -> dict[str, Any]:
                     "low": low,
                     "high": high,
                     "share_of_uniform": tables.uniform_share(cell, result, learner),
+                    "known": result.known_after(learner),
+                    "known_in": np.isfinite(result.known[k]).mean() if is_steady else None,
+                    "known_wrong": result.known_wrong[k].mean() if is_steady else None,
                 }
             )
     return {

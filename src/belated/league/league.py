@@ -93,7 +93,7 @@ def _cost(job: Job) -> int:
 
 
 def final_rows(league: League) -> Iterator[tuple[Any, ...]]:
-    """Yield every replication's regret at the last round: the header first."""
+    """Yield every replication's regret at the last round, and when the best arm was known: the header first."""
     yield (
         "cell",
         "learner",
@@ -105,6 +105,8 @@ def final_rows(league: League) -> Iterator[tuple[Any, ...]]:
         "skipped",
         "most_outstanding",
         "drift",
+        "known",
+        "known_wrong",
     )
     for cell in league.cells:
         result = league.results[cell.id]
@@ -121,6 +123,8 @@ def final_rows(league: League) -> Iterator[tuple[Any, ...]]:
                     int(result.skipped[k, r]),
                     int(result.most_outstanding[k, r]),
                     float(result.drift[k, r]),
+                    float(result.known[k, r]),
+                    bool(result.known_wrong[k, r]),
                 )
 
 

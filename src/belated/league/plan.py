@@ -63,6 +63,7 @@ class LeaguePlan:
             seed=self.seed,
             checkpoints=spaced_checkpoints(cell.rounds, POINTS),
             keep_trace=False,
+            known=True,
         )
 
 

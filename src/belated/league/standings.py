@@ -13,6 +13,9 @@ The mean of a learner in a family is the geometric mean of its ratios in the cel
 the geometric mean of these means, over the families in which it plays. So every family has the same weight, however
 many cells it has.
 
+How soon the best arm is known is averaged in the same way, but arithmetically: in each cell whose losses do not change,
+the median round over replications, as a share of all rounds. Not by the end counts as 1.
+
 Intervals are bootstrap percentiles over replications: in each of many draws every cell's replications are drawn
 again, the same for all learners, since they met the same losses and delays; the learner by which a cell is measured
 stays the one that it is.
@@ -48,6 +51,10 @@ class FamilyStanding:
     """The 95 % bootstrap interval of its rank in the family."""
     cells: int
     """In how many cells of the family it plays."""
+    known: float | None
+    """The share of the rounds after which the best arm is known, the mean over the cells of the family whose losses do
+    not change; None where there is none.
+    """
 
 
 @dataclass(frozen=True)
@@ -69,6 +76,8 @@ class Standing:
     """The 95 % bootstrap interval of its rank."""
     cells: int
     """In how many cells it plays."""
+    known: float | None
+    """The same over the families: the mean of its means."""
     families: tuple[FamilyStanding, ...]
     """Its standing in each family in which it plays."""
 
@@ -133,12 +142,30 @@ def _members(league: League) -> Floats:
 
 def _means(table: Floats, members: Floats) -> MeanRatios:
     """Return the means of a table of ratios, (learners, cells)."""
-    played = ~np.isnan(table)
-    with np.errstate(invalid="ignore"):  # 0 / 0, the mean of nothing, is nan
-        families = (np.where(played, np.log(table), 0.0) @ members) / (played @ members)
-        played = ~np.isnan(families)
-        overall = np.where(played, families, 0.0).sum(axis=1) / played.sum(axis=1)
+    overall, families = _averages(np.log(table), members)
     return MeanRatios(np.exp(overall), np.exp(families))
+
+
+def _averages(table: Floats, members: Floats) -> tuple[Floats, Floats]:
+    """Return the means of a table, (learners, cells), over families and in each of them; nan has no weight."""
+    there = ~np.isnan(table)
+    with np.errstate(invalid="ignore"):  # 0 / 0, the mean of nothing, is nan
+        families = (np.where(there, table, 0.0) @ members) / (there @ members)
+        there = ~np.isnan(families)
+        overall = np.where(there, families, 0.0).sum(axis=1) / there.sum(axis=1)
+    return overall, families
+
+
+def known_shares(league: League) -> Floats:
+    """Return the share of the rounds after which the best arm is known, at most 1: (learners, cells), nan for no play
+    and for losses that change.
+    """
+    table = np.full((len(league.plan.learners), len(league.cells)), np.nan)
+    for k, cell in enumerate(league.cells):
+        result = league.results[cell.id]
+        for label in result.learners:
+            table[league.plan.labels.index(label), k] = min(result.known_after(label) / cell.rounds, 1.0)
+    return table
 
 
 def _ranks(values: Floats) -> NDArray[np.int64]:
@@ -184,6 +211,7 @@ def rank(league: League, seed: int = 0) -> list[Standing]:
     played = ~np.isnan(table)
     counts = (played @ members).astype(int)
     names = list(by_family(league.cells))
+    known, known_within = _averages(known_shares(league), members)
     rows = []
     for k, tuned in enumerate(league.plan.learners):
         worst = int(np.argmax(np.where(played[k], table[k], -np.inf)))
@@ -200,6 +228,7 @@ def rank(league: League, seed: int = 0) -> list[Standing]:
                 best_rank=int(spread.best_rank[k]),
                 worst_rank=int(spread.worst_rank[k]),
                 cells=int(played[k].sum()),
+                known=_or_none(known[k]),
                 families=tuple(
                     FamilyStanding(
                         family=name,
@@ -210,6 +239,7 @@ def rank(league: League, seed: int = 0) -> list[Standing]:
                         best_rank=int(within.best_rank[k, f]),
                         worst_rank=int(within.worst_rank[k, f]),
                         cells=int(counts[k, f]),
+                        known=_or_none(known_within[k, f]),
                     )
                     for f, name in enumerate(names)
                     if counts[k, f]
@@ -217,3 +247,7 @@ def rank(league: League, seed: int = 0) -> list[Standing]:
             )
         )
     return sorted(rows, key=lambda row: (row.rank, row.learner))
+
+
+def _or_none(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)

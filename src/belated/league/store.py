@@ -25,8 +25,8 @@ from belated.learners import TunedLearner
 from belated.simulation import Simulation, spaced_checkpoints
 from belated.simulation.replication import ReplicationResult
 
-ARRAYS = ("regret", "skipped", "most_outstanding", "drift")
-_SOURCES = ("core", "delays", "environments", "learners", "simulation")
+ARRAYS = ("regret", "skipped", "most_outstanding", "drift", "known", "known_wrong")
+_SOURCES = ("core", "delays", "environments", "inference", "learners", "simulation")
 """The packages whose code decides the numbers."""
 
 

@@ -23,7 +23,17 @@ CURVES = 7
 """Learners in each figure of curves, at most."""
 FEW = 12
 """Cells of a league whose curves are shown at once; those of more are folded away."""
-RANKING_HEADER = ("learner", "rank", "rank, 95 %", "mean ratio", "ratio, 95 %", "worst ratio", "worst cell", "cells")
+RANKING_HEADER = (
+    "learner",
+    "rank",
+    "rank, 95 %",
+    "mean ratio",
+    "ratio, 95 %",
+    "worst ratio",
+    "worst cell",
+    "known",
+    "cells",
+)
 
 
 def write(folder: Path, league: League | None = None) -> Path:
@@ -64,6 +74,7 @@ def _context(league: League, rows: Sequence[Standing], drawn: Figures, folder: P
         "summary": _summary(league),
         "ranking": {"header": RANKING_HEADER, "rows": _ranking_rows(league, rows)},
         "note": tables.league_note(league),
+        "is_known_shown": any(row.known is not None for row in rows),
         "heat_map": drawn.image(heat_map, "heatmap", "The ratio of every learner in every cell, as a heat map"),
         "traced": TRACED if TRACED in league.plan.labels else None,
         "means": {"header": ["learner", *families], "rows": _marked(tables.family_rows(list(families), rows))},
@@ -133,8 +144,20 @@ def _family(
         "about": about(name),
         "header": ["learner", "rank", "mean ratio", "ratio, 95 %", *headings],
         "rows": _marked(table),
+        "known": _known(league, cells, order),
         "curves": [_curve(league, cell, drawn) for cell in cells],
     }
+
+
+def _known(league: League, cells: Sequence[Cell], order: Sequence[str]) -> dict[str, Any] | None:
+    """Return the table of when the best arm is known, learners in rows; None where losses change in all cells."""
+    steady = tables.known_cells(league, cells)
+    if not steady:
+        return None
+    names = tables.league_header(league, order)[: len(order) + 1]
+    headings, *columns = zip(*tables.known_rows(league, steady, order), strict=True)
+    rows = [[name, *column] for name, column in zip(names[1:], columns, strict=True)]
+    return {"header": ["learner", *headings], "rows": rows}
 
 
 def shown(league: League, cell: Cell) -> list[str]:

@@ -1,7 +1,10 @@
 """What tables show of learners, cells, comparisons, leagues, bounds and audits."""
 
+import math
 import re
 from collections.abc import Mapping, Sequence
+
+import numpy as np
 
 from belated.audit.audit import Audit
 from belated.audit.split import Split
@@ -153,19 +156,26 @@ def standings_rows(rows: Sequence[Standing], replications: int) -> list[list[str
             f"{row.low:.2f}–{row.high:.2f}" if known else "–",
             f"{row.worst:.1f}",
             row.worst_cell,
+            "–" if row.known is None else f"{row.known:.0%}".replace("%", " %"),
             f"{row.cells}",
         ]
         for row in rows
     ]
 
 
-STANDINGS_HEADER = ("rank", "95 %", "learner", "mean ratio", "95 %", "worst", "in cell", "cells")
+STANDINGS_HEADER = ("rank", "95 %", "learner", "mean ratio", "95 %", "worst", "in cell", "known", "cells")
+KNOWN_NOTE = (
+    "known: the share of the rounds after which belated.inference tells which arm is the best, with 95 % confidence:"
+    " the median over replications, averaged over the cells whose losses do not change; not by the end is 100 %"
+)
+KNOWN_HERE = "the round after which the best arm is known, the median over replications"
+"""What a table of `known_rows` shows."""
 
 
 def standings_table(rows: Sequence[Standing], replications: int) -> Table:
     """Return the ranking for a terminal."""
-    right = {0, 3, 5, 7}
-    drop = {7: 1, 6: 2, 1: 3}
+    right = {0, 3, 5, 7, 8}
+    drop = {8: 1, 6: 2, 1: 3}
     columns = [
         Column(name, right=k in right, fold=name == "learner", drop=drop.get(k, 0))
         for k, name in enumerate(STANDINGS_HEADER)
@@ -228,6 +238,31 @@ def league_rows(league: League, cells: Sequence[Cell], order: Sequence[str]) -> 
     return rows
 
 
+def known_cells(league: League, cells: Sequence[Cell]) -> list[Cell]:
+    """Return those of the cells in which the best arm can be known: their losses do not change."""
+    return [cell for cell in cells if not np.isnan(league.results[cell.id].known).all()]
+
+
+def known_rows(league: League, cells: Sequence[Cell], order: Sequence[str]) -> list[list[str]]:
+    """Return after which round the best arm is known, the median over replications: a row for each cell, a column for
+    each learner. A dash where half of the replications or more never know, or where a learner does not play.
+    """
+    rows = []
+    for cell in cells:
+        result = league.results[cell.id]
+        after = [result.known_after(name) if name in result.learners else math.inf for name in order]
+        rows.append([cell.id, *(f"{value:,.0f}" if value < math.inf else "–" for value in after)])
+    return rows
+
+
+def known_table(league: League, order: Sequence[str]) -> Table:
+    """Return after which round the best arm is known in the cells whose losses do not change."""
+    columns = [Column(name, right=k > 0) for k, name in enumerate(league_header(league, order)[: len(order) + 1])]
+    families = by_family(known_cells(league, league.cells))
+    ordered = [cell for members in families.values() for cell in members]
+    return Table(columns, known_rows(league, ordered, order), keys=1, headings=_headings(families))
+
+
 def league_header(league: League, order: Sequence[str]) -> list[str]:
     informed = {tuned.label for tuned in league.plan.learners if tuned.informed}
     learners = [name + (INFORMED if name in informed else "") for name in order]
@@ -244,12 +279,19 @@ def league_table(league: League, order: Sequence[str]) -> Table:
 
 
 def league_markdown(league: League, order: Sequence[str]) -> str:
-    """Return regret at the last round in Markdown, a table for each family."""
+    """Return regret at the last round, and when the best arm is known, in Markdown: tables for each family."""
     header = league_header(league, order)
-    return "\n\n".join(
-        f"## {name}\n\n{about(name).capitalize()}.\n\n{markdown_table(header, league_rows(league, members, order))}"
-        for name, members in by_family(league.cells).items()
-    )
+    parts = []
+    for name, members in by_family(league.cells).items():
+        parts += [
+            f"## {name}",
+            f"{about(name).capitalize()}.",
+            markdown_table(header, league_rows(league, members, order)),
+        ]
+        if steady := known_cells(league, members):
+            parts.append(f"{KNOWN_HERE.capitalize()}:")
+            parts.append(markdown_table(header[: len(order) + 1], known_rows(league, steady, order)))
+    return "\n\n".join(parts)
 
 
 def league_note(league: League) -> str:

@@ -161,6 +161,7 @@ def play(run: Run, schedule: Memory, rounds: Rounds, notes: Notes, begin: int, e
             notes.columns[j, DELAY] = delay
             if notes.losses.shape[0] > 0:
                 notes.losses[j] = loss
+        if notes.patience.shape[0] > 0:
             notes.patience[j] = np.inf
             if skips:
                 notes.patience[j] = call_patience(clock["patience_address"], state, params)

@@ -19,6 +19,7 @@ from belated.errors import InvalidValue
 from belated.learners import TunedLearner
 from belated.learners.python_learner import PythonLearner
 from belated.simulation import oracle
+from belated.simulation.known import Watch, is_wrong
 from belated.simulation.loop import BY, compiled_play
 from belated.simulation.progress import Progress
 from belated.simulation.run import NO_LOSSES, Chunk, LearnerRun, PythonLearnerRun, Trace, new_chunk
@@ -42,6 +43,8 @@ class Job:
     keep_trace: bool
     window: int | None = None
     """The last rounds whose distributions a trace keeps; all by default."""
+    known: bool = False
+    """Whether to find out when the best arm is known."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,8 @@ class ReplicationResult:
     skipped: NDArray[np.int64]
     most_outstanding: NDArray[np.int64]
     drift: Floats
+    known: Floats
+    known_wrong: NDArray[np.bool_]
     traces: tuple[Trace, ...]
 
 
@@ -141,11 +146,14 @@ def _filled(source: object, values: NDArray[Any], shape: tuple[int, ...], dtype:
 
 def _replicate(job: Job, replication: int, count: _Count) -> ReplicationResult:
     told = _truth(job, replication)
-    runs = [_learner_run(job, tuned, replication, told) for tuned in job.learners]
+    watches = _watches(job)
+    recent = next(_pieces(job)).size if watches else 0
+    runs = [_learner_run(job, tuned, replication, told, recent) for tuned in job.learners]
     regret = np.empty((len(runs), job.checkpoints.size))
     uniform_regret = np.empty(job.checkpoints.size)
     totals = np.zeros(job.environment.n_arms)  # each arm's expected loss so far
     noted = 0
+    means = None  # each arm's expected loss, where it stays the same
     for chunk in chunks(job, replication):
         end = chunk.first + chunk.size
         until = int(np.searchsorted(job.checkpoints, end))
@@ -164,23 +172,43 @@ def _replicate(job: Job, replication: int, count: _Count) -> ReplicationResult:
         for run, row in zip(runs, regret, strict=True):
             row[noted:until] = run.play(chunk)[stops - 1] - lowest
             count.add(chunk.size)
+        means = chunk.rounds.expected if means is None else means
+        if watches and not np.array_equal(chunk.rounds.expected, means[:1]):
+            watches = []
+        for run, watch in zip(runs, watches, strict=False):
+            watch.add(chunk.first, *run.decided(chunk))
         noted = until
+    known, known_wrong = np.full(len(runs), np.nan), np.zeros(len(runs), dtype=np.bool_)
+    for k, watch in enumerate(watches):
+        known[k], arm = watch.first()
+        known_wrong[k] = means is not None and is_wrong(arm, means[0])
     return ReplicationResult(
         regret=regret,
         uniform_regret=uniform_regret,
         skipped=np.array([run.count("skips") for run in runs]),
         most_outstanding=np.array([run.count("most_outstanding") for run in runs]),
         drift=np.array([run.count("drift") for run in runs]),
+        known=known,
+        known_wrong=known_wrong,
         traces=tuple(run.finished_trace() for run in runs) if job.keep_trace else (),
     )
 
 
-def _learner_run(job: Job, tuned: TunedLearner, replication: int, told: dict[int, dict[str, float]]) -> LearnerRun:
+def _watches(job: Job) -> list[Watch]:
+    """Return what finds out when the best arm is known, one for each learner; none if losses change or nobody asks."""
+    if not job.known or job.environment.steady_means is None:
+        return []
+    return [Watch(job.environment.n_arms, job.rounds) for _ in job.learners]
+
+
+def _learner_run(
+    job: Job, tuned: TunedLearner, replication: int, told: dict[int, dict[str, float]], recent: int = 0
+) -> LearnerRun:
     n_arms = job.environment.n_arms
     if isinstance(tuned, PythonLearner):
         rng = _streams(job, replication)[3]
-        return PythonLearnerRun(tuned, n_arms, job.rounds, job.keep_trace, rng, job.window)
-    return LearnerRun(tuned, n_arms, job.rounds, job.keep_trace, told[tuned.settled], job.window)
+        return PythonLearnerRun(tuned, n_arms, job.rounds, job.keep_trace, rng, job.window, recent)
+    return LearnerRun(tuned, n_arms, job.rounds, job.keep_trace, told[tuned.settled], job.window, recent)
 
 
 def play_again(job: Job, replication: int) -> Iterator[tuple[Chunk, LearnerRun]]:

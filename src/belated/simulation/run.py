@@ -142,9 +142,10 @@ class LearnerRun:
         keep_trace: bool,
         told: dict[str, float],
         window: int | None = None,
+        recent: int = 0,
     ) -> None:
         """`window`: of how many of the last rounds distributions are kept. By default all are kept in a trace, and
-        losses and loss estimates too.
+        losses and loss estimates too. `recent`: of how many of the last rounds `decided` can tell without a trace.
         """
         self.learner = learner = tuned.learner
         self.settled = tuned.settled
@@ -155,11 +156,12 @@ class LearnerRun:
         self.run = Run(learner.new_state(n_arms), tuned.params_given(told), clock, memory, np.zeros(n_arms))
         self.schedule = new_schedule()
         kept = rounds if keep_trace else 0
+        decided = kept or recent
         self.notes = Notes(
             paid=np.zeros(1),
-            columns=np.zeros((kept, COLUMNS), dtype=np.int64),
+            columns=np.zeros((decided, COLUMNS), dtype=np.int64),
             patience=np.zeros(kept),
-            losses=np.zeros(kept if window is None else 0),
+            losses=np.zeros(decided if window is None else 0),
             distributions=np.zeros((kept if window is None else window, n_arms)),
             estimates=np.zeros((kept if window is None else 0, n_arms)),
             layout=tuple(learner.losses_at),
@@ -188,6 +190,11 @@ class LearnerRun:
         names = ("columns", "patience", "losses", "distributions", "estimates")
         rows = {name: self._rows(getattr(self.notes, name), chunk) for name in names}
         return chunk.settled(self.settled) if self.settled else chunk, self.notes._replace(**rows), before
+
+    def decided(self, chunk: Chunk) -> tuple[NDArray[np.int64], Floats, NDArray[np.int64]]:
+        """Return the arms, losses and delays of the chunk that was just played."""
+        columns = self._rows(self.notes.columns, chunk)
+        return columns[:, ARM], self._rows(self.notes.losses, chunk), columns[:, DELAY]
 
     @staticmethod
     def _rows(kept: NDArray[Any], chunk: Chunk) -> NDArray[Any]:
@@ -253,8 +260,9 @@ class PythonLearnerRun(LearnerRun):
         keep_trace: bool,
         rng: np.random.Generator,
         window: int | None = None,
+        recent: int = 0,
     ) -> None:
-        super().__init__(tuned, n_arms, rounds, keep_trace, {}, window)
+        super().__init__(tuned, n_arms, rounds, keep_trace, {}, window, recent)
         self.name = tuned.label
         self.object: Any = tuned.make(n_arms, rng)
 
