@@ -39,7 +39,7 @@ def league_of(finals: Any, names: Sequence[str] = LEARNERS, families: Sequence[s
     return League(LeaguePlan(cells, tuned, table.shape[2]), results)
 
 
-def _result(cell: Cell, tuned: Sequence[TunedLearner], regrets: Floats, known: Floats | None = None) -> Simulation:
+def _result(cell: Cell, tuned: Sequence[TunedLearner], regrets: Floats) -> Simulation:
     plays = ~np.isnan(regrets[:, 0])
     none = np.zeros(regrets[plays].shape, dtype=np.int64)
     return Simulation(
@@ -54,7 +54,7 @@ def _result(cell: Cell, tuned: Sequence[TunedLearner], regrets: Floats, known: F
         skipped=none,
         most_outstanding=none,
         drift=np.ones(none.shape),
-        known=np.full(none.shape, np.nan) if known is None else known[plays],
+        known=np.full(none.shape, np.nan),
         known_wrong=np.zeros(none.shape, dtype=np.bool_),
     )
 

@@ -76,8 +76,8 @@ def test_the_tables_hold_the_league(page: Page) -> None:
     assert means.locator("thead th").all_inner_texts() == ["learner", *FAMILIES]
     assert means.locator("tbody tr").count() == len(LEARNERS)
     assert all(column.count("best") for column in zip(*classes(means), strict=True))
-    for k, (name, cell) in enumerate(FAMILIES.items()):
-        numbers = page.locator("table").nth(2 + k)
+    for name, cell in FAMILIES.items():
+        numbers = region(page, name)
         assert numbers.locator("thead th").all_inner_texts() == ["learner", "rank", "mean ratio", "ratio, 95 %", cell]
         found = [row.split("\t") for row in numbers.locator("tbody tr").all_inner_texts()]
         assert sorted(row[0].removesuffix("†") for row in found[:-3]) == sorted(LEARNERS)
@@ -97,6 +97,42 @@ def test_the_tables_hold_the_league(page: Page) -> None:
     for name in FAMILIES:
         page.click(f"nav >> text={name}")
         assert page.locator("h3:target").inner_text() == name
+
+
+def region(page: Page, label: str) -> Locator:
+    """Return the table with this label."""
+    return page.get_by_role("region", name=label, exact=True).locator("table")
+
+
+def test_the_tables_say_when_the_best_arm_is_known(page: Page, folder: Path) -> None:
+    """In the ranking, and cell by cell where losses do not change."""
+    assert page.locator("table").first.locator("thead th").nth(7).inner_text() == "known"
+    assert "Known is the share of the rounds after which belated.inference" in page.inner_text("main")
+    for name, cell in FAMILIES.items():
+        table = region(page, f"{name}, known")
+        assert table.count() == (name != "resonant")
+        if table.count():
+            assert table.locator("thead th").all_inner_texts() == ["learner", cell]
+            found = [row.split("\t") for row in table.locator("tbody tr").all_inner_texts()]
+            assert [row[0] for row in found] == region(page, name).locator("tbody th").all_inner_texts()[:-3]
+            assert {row[1] for row in found} == {"–"}  # 2,000 rounds are too few
+
+
+def test_rounds_after_which_the_best_arm_is_known(browser: Browser, tmp_path: Path) -> None:
+    cells = (
+        Cell("easy", "bernoulli:means=[0.1,0.9]", "none", 500),
+        Cell("hard", "bernoulli:means=[0.4,0.5]", "none", 500),
+    )
+    played = league.play(league.LeaguePlan(cells, league.competitors(["uniform", "ucb"]), 3), tmp_path)
+    page = browser.new_page()
+    page.goto(f"file://{report.write(tmp_path, played)}")
+    rows = dict(row.split("\t", 1) for row in region(page, "own, known").locator("tbody tr").all_inner_texts())
+    after = {name: played.results["easy"].known_after(name) for name in ("uniform", "ucb")}
+    assert rows == {name: f"{value:.0f}\t–" for name, value in after.items()}
+    ranking = [row.split("\t") for row in page.locator("table").first.locator("tbody tr").all_inner_texts()]
+    shares = {row[0]: row[7] for row in ranking}
+    assert shares == {name: f"{(value / 500 + 1) / 2:.0%}".replace("%", " %") for name, value in after.items()}
+    page.close()
 
 
 def classes(table: Locator) -> list[list[str]]:
