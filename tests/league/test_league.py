@@ -264,8 +264,9 @@ def test_sweep(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ranked = [line.split()[2] for line in out.splitlines()[2:] if line.strip()[:1].isdigit()]
     assert sorted(ranked) == ["robust:delay_constant=0.01", "robust:delay_constant=1", "robust:delay_constant=49"]
     assert ranked[0] == "robust:delay_constant=0.01"
-    (row,) = [line for line in out.splitlines() if line.startswith("stochastic-k2/100")]
+    row, known = [line for line in out.splitlines() if line.startswith("stochastic-k2/100")]
     assert row.count("±") == 3
+    assert len(known.split()) == 1 + 3
     assert row.count("*") == 1
     assert (tmp_path / "regret.md").read_text().count("±") == 3
     assert main(["sweep", "robust:delay_konstant=1,2", "--out", str(tmp_path)]) == 2
