@@ -146,7 +146,7 @@ def _filled(source: object, values: NDArray[Any], shape: tuple[int, ...], dtype:
 
 def _replicate(job: Job, replication: int, count: _Count) -> ReplicationResult:
     told = _truth(job, replication)
-    watches = _watches(job)
+    watches = [Watch(job.environment.n_arms, job.rounds) for _ in job.learners] if job.known else []
     recent = next(_pieces(job)).size if watches else 0
     runs = [_learner_run(job, tuned, replication, told, recent) for tuned in job.learners]
     regret = np.empty((len(runs), job.checkpoints.size))
@@ -174,7 +174,7 @@ def _replicate(job: Job, replication: int, count: _Count) -> ReplicationResult:
             count.add(chunk.size)
         means = chunk.rounds.expected if means is None else means
         if watches and not np.array_equal(chunk.rounds.expected, means[:1]):
-            watches = []
+            watches = []  # losses change: there is nothing to know
         for run, watch in zip(runs, watches, strict=False):
             watch.add(chunk.first, *run.decided(chunk))
         noted = until
@@ -192,13 +192,6 @@ def _replicate(job: Job, replication: int, count: _Count) -> ReplicationResult:
         known_wrong=known_wrong,
         traces=tuple(run.finished_trace() for run in runs) if job.keep_trace else (),
     )
-
-
-def _watches(job: Job) -> list[Watch]:
-    """Return what finds out when the best arm is known, one for each learner; none if losses change or nobody asks."""
-    if not job.known or job.environment.steady_means is None:
-        return []
-    return [Watch(job.environment.n_arms, job.rounds) for _ in job.learners]
 
 
 def _learner_run(
