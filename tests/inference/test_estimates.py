@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from belated import InvalidValue, inference, simulate
-from belated.inference import Estimates, Log, course, estimates
+from belated.inference import Estimates, Log, capital, course, estimates
+from belated.inference.tally import ENDS
 from support import hedged
 
 ARMS = ("a", "b", "c")
@@ -318,3 +319,46 @@ def test_estimates_of_a_simulation() -> None:
         result.estimates("ucb")
     with pytest.raises(InvalidValue, match="were not kept"):
         simulate("uniform", "bernoulli:means=[0.2,0.6]", rounds=4, replications=1, progress=False).estimates()
+
+
+def test_how_alpha_is_shared() -> None:
+    """Arms share it by two sides each, differences by two sides of each pair, the winner by all arms but one."""
+    counts = np.array(
+        [[np.count_nonzero(LOG.rewards[LOG.arms == k] == value) for value in (0, 1)] for k in range(3)], float
+    )
+    found = estimates(LOG, alpha=0.1, control="a")
+    lows = capital.lower(counts, ENDS, math.log(2 * 3 / 0.1))
+    assert [each.mean.low for each in found.arms] == lows.tolist()
+    highs = 1 - capital.lower(counts[:, ::-1], ENDS, math.log(2 * 3 / 0.1))
+    assert [each.mean.high for each in found.arms] == highs.tolist()
+    pairs = np.stack([counts[[1, 2]], counts[[0, 0], ::-1]], axis=1)
+    least = capital.least_sum(pairs, ENDS, np.ones((2, 2)), math.log(2 * 2 / 0.1)) - 1.0
+    assert [each.difference.low for each in found.differences] == pytest.approx(least.tolist(), abs=1e-12)
+    few = LOG.until(700)
+    stream = few.stream()
+    evidence = capital.log_evidence(
+        np.repeat(stream.tally.counts[1:2], 2, axis=0), stream.tally.counts[[0, 2]], ENDS
+    ).min()
+    known = estimates(few)
+    assert known.leader == "b"
+    assert known.p_value == pytest.approx(min(1.0, 2 * math.exp(-evidence)))
+    assert 1e-9 < known.p_value < 1.0
+    shares = stream.decisions / stream.rounds - 1 / 3
+    sides = np.where((shares > 0)[:, None], stream.tally.counts, stream.tally.counts[:, ::-1])
+    low = (
+        capital.least_sum(sides[None], ENDS, np.abs(shares)[None], math.log(2 / 0.05))[0] + np.minimum(shares, 0).sum()
+    )
+    assert known.uplift is not None
+    assert known.uplift.low == pytest.approx(low, abs=1e-12)
+
+
+def test_how_weighted_bounds_share_alpha() -> None:
+    stream = LOG.stream()
+    found = estimates(LOG, method="weighted", alpha=0.1, control="a")
+    lows, highs = stream.weighted.bounds(math.log(2 * 3 / 0.1))
+    assert [tuple(each.mean)[1:] for each in found.arms] == list(zip(lows[:3], highs[:3], strict=True))
+    lows, highs = stream.weighted.bounds(math.log(2 * 2 / 0.1))
+    assert found.uplift_to_control is not None
+    assert found.uplift_to_control.low == pytest.approx(lows[3] - highs[0])
+    lows, highs = stream.weighted.bounds(math.log(3 / found.p_value))
+    assert lows[1] == pytest.approx(max(highs[0], highs[2]), abs=1e-5)
