@@ -91,7 +91,7 @@ def test_nothing_is_wrong_with_what_fits(changes: dict[str, Any]) -> None:
 
 def test_unknown_and_missing_fields() -> None:
     assert fault({"arms": 2}) == ("name", f"name is missing; {NAME} is needed")
-    allowed = "name, arms, learner, parameters, seed, missing"
+    allowed = "name, arms, learner, parameters, seed, missing, share_floor"
     assert fault({"name": "a", "arms": 2, "x": 1}) == ("x", f"unknown field 'x'; allowed is {allowed}")
     inner = {"name": "a", "arms": 2, "missing": {"deadline": 5, "loss": 1, "x": 1}}
     assert fault(inner) == ("missing.x", "unknown field 'x'; allowed is deadline, loss, learn")
