@@ -2,6 +2,7 @@
 
 import json
 import math
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 from belated import InvalidValue, inference, simulate
 from belated.inference import Estimates, Log, capital, course, estimates
+from belated.inference.aipw import aipw
 from belated.inference.tally import ENDS
 from support import hedged
 
@@ -362,3 +364,17 @@ def test_how_weighted_bounds_share_alpha() -> None:
     assert found.uplift_to_control.low == pytest.approx(lows[3] - highs[0])
     lows, highs = stream.weighted.bounds(math.log(3 / found.p_value))
     assert lows[1] == pytest.approx(max(highs[0], highs[2]), abs=1e-5)
+
+
+def test_how_one_look_shares_alpha() -> None:
+    found = estimates(LOG, method="aipw", alpha=0.1)
+    assert LOG.distributions is not None
+    exact = aipw(LOG.arms, LOG.rewards, LOG.distributions, level=1 - 0.1 / 3)
+    assert [each.mean.low for each in found.arms] == pytest.approx(exact.low.tolist())
+    b, c = exact.estimate[[1, 2]]
+    half = NormalDist().inv_cdf(1 - 0.1 / 6) * float(np.hypot(*exact.standard_error[[1, 2]]))
+    first = found.differences[0]
+    assert (first.arm, first.other) == ("b", "c")
+    assert first.difference.low == pytest.approx(b - c - half)
+    scores = (b - exact.estimate[[0, 2]]) / np.hypot(exact.standard_error[1], exact.standard_error[[0, 2]])
+    assert found.p_value == pytest.approx(2 * (1 - NormalDist().cdf(float(scores.min()))))

@@ -66,7 +66,7 @@ def test_columns_by_other_names(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("arm,reward\na,1\nb,2\n", "line 3: reward is 2; a number from 0 to 1"),
+        ("arm,reward\na,1\nb,2\n", "line 3: reward is '2'; a number from 0 to 1"),
         ("arm,reward\na,1\nb,much\n", "line 3: reward is 'much'; a number is needed"),
         ("arm,reward,propensity\na,1,0.5\nb,1,0\n", r"propensities\[1\] is 0.0"),
         (

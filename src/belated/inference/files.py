@@ -6,7 +6,8 @@ ledger export`), with a row for each event. Errors name the line.
 
 import csv
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -57,13 +58,13 @@ def _log(source: str, rows: Iterator[tuple[int, Row]], columns: Mapping[str, str
     for what in columns:
         if what not in GUESSES:
             raise unknown("column", what, GUESSES)
-    try:
-        number, first = next(rows)
-    except StopIteration:
-        raise InvalidValue(f"{source} has no rows; at least one decision is needed", "path") from None
+    begin = next(rows, None)
+    if begin is None:
+        raise InvalidValue(f"{source} has no rows; at least one decision is needed", "path")
+    first, rows = begin[1], chain([begin], rows)
     if "kind" in first and "receipt" in first:
-        return _from_events(source, number, first, rows)
-    return _from_decisions(source, number, first, rows, _named(source, first, columns))
+        return _from_events(source, rows)
+    return _from_decisions(source, rows, _named(source, first, columns))
 
 
 def _rows(path: Path) -> Iterator[tuple[int, Row]]:
@@ -136,55 +137,59 @@ def _named(source: str, first: Row, columns: Mapping[str, str | None]) -> dict[s
     return found
 
 
-def _from_decisions(source: str, number: int, row: Row, rows: Iterator[tuple[int, Row]], named: dict[str, str]) -> Log:
+def _from_decisions(source: str, rows: Iterator[tuple[int, Row]], named: dict[str, str]) -> Log:
     events = EventLog()
-    before: Any = None
     outcome = "loss" if "loss" in named else "reward"
-    while True:
-        try:
-            id = row[named["id"]] if "id" in named else number
-            arm = row[named["arm"]]
-            if arm in _EMPTY:
-                raise InvalidValue(f"{named['arm']} is empty; the label of an arm is needed", "arm")
-            if "order" in named:
-                before = _in_order(named["order"], row[named["order"]], before)
-            events.decided(id, arm, _number(row, named.get("propensity")))
-            value = _number(row, named[outcome])
-            if value is not None:
-                if not 0.0 <= value <= 1.0:
-                    raise InvalidValue(f"{named[outcome]} is {value:g}; a number from 0 to 1 is needed", outcome)
-                events.came(id, value if outcome == "loss" else 1.0 - value)
-            number, row = next(rows)
-        except InvalidValue as error:
-            raise InvalidValue(f"{source}, line {number}: {error}", error.field) from None
-        except KeyError as error:
-            raise InvalidValue(f"{source}, line {number}: there is no {error.args[0]!r}", "path") from None
-        except StopIteration:
-            break
+    before: Any = None
+
+    def note(number: int, row: Row) -> None:
+        nonlocal before
+        id = row[named["id"]] if "id" in named else number
+        arm = row[named["arm"]]
+        if arm in _EMPTY:
+            raise InvalidValue(f"{named['arm']} is empty; the label of an arm is needed", "arm")
+        if "order" in named:
+            before = _in_order(named["order"], row[named["order"]], before)
+        events.decided(id, arm, _number(row, named.get("propensity")))
+        if _number(row, named[outcome]) is not None:
+            value = _share(row, named[outcome])
+            events.came(id, value if outcome == "loss" else 1.0 - value)
+
+    _note_all(source, rows, note)
     log = events.log()
     # a row does not say when its outcome came
     return Log(log.labels, log.arms, log.rewards, log.propensities)
 
 
-def _from_events(source: str, number: int, row: Row, rows: Iterator[tuple[int, Row]]) -> Log:
+def _from_events(source: str, rows: Iterator[tuple[int, Row]]) -> Log:
     events = EventLog()
-    while True:
+
+    def note(number: int, row: Row) -> None:
+        if row["kind"] == "decision":
+            events.decided(_whole(row, "round"), row["arm"], _number(row, "propensity"))
+        elif row["kind"] in _OUTCOMES:
+            events.came(_whole(row, "round"), _share(row, "loss"))
+
+    _note_all(source, rows, note)
+    return events.log()
+
+
+def _note_all(source: str, rows: Iterator[tuple[int, Row]], note: Callable[[int, Row], None]) -> None:
+    """Note all rows; an error names the line."""
+    for number, row in rows:
         try:
-            kind = row["kind"]
-            if kind == "decision":
-                events.decided(_whole(row, "round"), row["arm"], _number(row, "propensity"))
-            elif kind in _OUTCOMES:
-                loss = _number(row, "loss")
-                if loss is None or not 0.0 <= loss <= 1.0:
-                    raise InvalidValue(f"loss is {row['loss']!r}; a number from 0 to 1 is needed", "loss")
-                events.came(_whole(row, "round"), loss)
-            number, row = next(rows)
+            note(number, row)
         except InvalidValue as error:
             raise InvalidValue(f"{source}, line {number}: {error}", error.field) from None
         except KeyError as error:
             raise InvalidValue(f"{source}, line {number}: there is no {error.args[0]!r}", "path") from None
-        except StopIteration:
-            return events.log()
+
+
+def _share(row: Row, name: str) -> float:
+    value = _number(row, name)
+    if value is None or not 0.0 <= value <= 1.0:
+        raise InvalidValue(f"{name} is {row[name]!r}; a number from 0 to 1 is needed", name)
+    return value
 
 
 def _number(row: Row, name: str | None) -> float | None:
