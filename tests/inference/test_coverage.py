@@ -85,7 +85,7 @@ def check_coverage(learner: str, replications: int, seed: int) -> tuple[int, int
     missed = runs = 0
     for arms in PROBLEMS:
         for rare in (False, True):
-            for delays in DELAYS:
+            for delays in DELAYS[: 3 if "delay" in learners.find(learner).needs else 4]:
                 for trace in traces(learner, arms, rare, delays, 10_000, replications, seed):
                     missed += is_missed(trace.log(), means_of(arms, rare), ALPHA)
                     runs += 1
@@ -94,11 +94,12 @@ def check_coverage(learner: str, replications: int, seed: int) -> tuple[int, int
 
 @pytest.mark.parametrize("learner", learners.catalogue)
 def test_intervals_hold_at_all_times_for_every_learner(learner: str) -> None:
-    """16 runs of 10,000 rounds: at a rate of 5 % more than 4 misses happen with probability 0.0009."""
-    if "delay" in learners.find(learner).needs:
-        pytest.skip("it must know delays in advance, which depend on outcomes here")
+    """16 runs of 10,000 rounds: at a rate of 5 % more than 4 misses happen with probability 0.0009.
+
+    A learner that must know delays in advance plays 12: they cannot depend on outcomes then.
+    """
     missed, runs = check_coverage(learner, 1, seed=20)
-    assert runs == 16
+    assert runs == (12 if "delay" in learners.find(learner).needs else 16)
     assert missed <= 4
 
 
@@ -106,7 +107,7 @@ def test_intervals_hold_at_all_times_for_every_learner(learner: str) -> None:
 def test_intervals_hold_at_all_times_over_many_runs() -> None:
     """Over all learners and 5 runs of each problem: at 5 % the misses exceed 6.5 % with probability below 0.002."""
     missed, runs = np.sum(
-        [check_coverage(name, 5, seed=21) for name, each in learners.catalogue.items() if "delay" not in each.needs],
+        [check_coverage(name, 5, seed=21) for name in learners.catalogue],
         axis=0,
     )
     assert runs >= 1_900
