@@ -378,3 +378,13 @@ def test_how_one_look_shares_alpha() -> None:
     assert first.difference.low == pytest.approx(b - c - half)
     scores = (b - exact.estimate[[0, 2]]) / np.hypot(exact.standard_error[1], exact.standard_error[[0, 2]])
     assert found.p_value == pytest.approx(2 * (1 - NormalDist().cdf(float(scores.min()))))
+
+
+def test_a_winner_that_does_not_last_was_not_known() -> None:
+    """For 200 decisions a is the better arm, then b is: who seemed to win at first does not in the end."""
+    rewards = np.tile([1.0, 0.0], 100).tolist() + np.tile([0.0, 1.0], 110).tolist()
+    found = course(Log.from_arrays(["a", "b"] * 210, rewards), looks=40)
+    early = int(np.flatnonzero(found.decisions <= 200)[-1])
+    assert estimates(Log.from_arrays(["a", "b"] * 100, rewards[:200])).winner == "a"
+    assert found.lows[early, 0] > found.highs[early, 1]
+    assert (found.winner, found.known_at) == (None, None)
