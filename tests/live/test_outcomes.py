@@ -112,3 +112,22 @@ def test_options_that_cannot_be_are_refused() -> None:
         bandit.estimates(method="aipw")
     with pytest.raises(InvalidValue, match="alpha is 2"):
         bandit.estimates(alpha=2)
+
+
+def test_the_first_of_two_notes_stays() -> None:
+    """An interrupt may leave an outcome noted twice, or half of a note."""
+    bandit = Bandit(2, "uniform", seed=1)
+    bandit.decide()
+    bandit.decide()
+    noted = bandit._outcomes
+    for number, loss in ((2, 0.25), (1, 0.5), (2, 0.75)):
+        noted.rounds.append(number)
+        noted.losses.append(loss)
+    noted.rounds.append(1)
+    folded = noted.folded()
+    assert folded.stream.tally.rewards.sum() == 0.75 + 0.5
+    again = folded
+    for number in (1, 2):
+        again.rounds.append(number)
+        again.losses.append(1.0)
+    assert again.folded().stream.tally.rewards.sum() == 0.75 + 0.5
