@@ -90,3 +90,19 @@ def test_what_cannot_be_is_told_in_a_line(arguments: list[str], words: str, stor
 def test_a_deadline_settles(store: str, capsys: Captured) -> None:
     assert main(["estimates", "button", "--store", store, "--deadline", "10", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["used"] == 110
+
+
+def test_the_columns_that_were_found_are_told(tmp_path: Path, capsys: Captured) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("variant,converted\na,1\nb,0\n")
+    assert main(["estimates", str(path)]) == 0
+    assert "columns: arm is 'variant', reward is 'converted'" in capsys.readouterr().err
+    other = tmp_path / "log.txt"
+    other.write_text("variant,converted\na,1\nb,0\n")
+    assert main(["estimates", str(other)]) == 2
+    assert "ends in '.txt'; a file must end in .csv" in capsys.readouterr().err
+
+
+def test_a_figure_that_cannot_be_is_refused_first(store: str, capsys: Captured) -> None:
+    assert main(["estimates", "button", "--store", store, "--figure", "course.gif"]) == 2
+    assert capsys.readouterr().out == ""

@@ -152,7 +152,7 @@ def test_unknown_rewards_may_be_anything() -> None:
             else:
                 assert bounded.mean.high == pytest.approx(each.mean.high, abs=1e-12)
             assert best != worst
-    assert "400 outcomes are not known; intervals allow for anything from 0 to 1." in wide.notes
+    assert "400 outcomes are not known; intervals allow for anything from 0 to 1, means take 0.5." in wide.notes
     assert any("does not depend on what it is" in each for each in narrow.assumptions)
     assert not any("does not depend on what it is" in each for each in wide.assumptions)
 
@@ -280,9 +280,9 @@ def test_many_arms_are_compared_with_a_control_only() -> None:
 def test_estimates_as_json_and_as_text() -> None:
     found = estimates(LOG.until(100), control="a")
     again = json.loads(json.dumps(found.as_dict(), allow_nan=False))
-    assert again["arms"][1]["mean"] == found["b"].mean.value
+    assert again["arms"][1]["mean"] == found["b"].mean._asdict()
     assert again["verdict"] == found.verdict
-    assert again["differences"][0]["low"] == found.differences[0].difference.low
+    assert again["differences"][0]["difference"]["low"] == found.differences[0].difference.low
     assert "3 arms" in repr(found)
     assert "<table>" in found._repr_html_()
     json.dumps(estimates(Log.from_arrays(["a"], [1.0], labels=["a", "b"])).as_dict(), allow_nan=False)
@@ -300,7 +300,7 @@ def test_the_course_of_estimates() -> None:
     known = int(np.flatnonzero(found.decisions == found.known_at)[0])
     assert estimates(LOG.until(int(found.decisions[known]))).winner == "b"
     assert estimates(LOG.until(int(found.decisions[known - 1]))).winner is None
-    with pytest.raises(InvalidValue, match="no decisions"):
+    with pytest.raises(InvalidValue, match="no settled decisions"):
         course(Log.from_arrays([], [], labels=["a", "b"]))
     with pytest.raises(InvalidValue, match="looks is 1"):
         course(LOG, looks=1)
@@ -388,3 +388,44 @@ def test_a_winner_that_does_not_last_was_not_known() -> None:
     assert estimates(Log.from_arrays(["a", "b"] * 100, rewards[:200])).winner == "a"
     assert found.lows[early, 0] > found.highs[early, 1]
     assert (found.winner, found.known_at) == (None, None)
+
+
+@pytest.mark.parametrize("method", ["betting", "weighted", "aipw"])
+def test_the_rival_is_the_arm_that_is_hardest_to_tell_from_the_leader(method: str) -> None:
+    found = estimates(uniform_log((0.1, 0.5, 0.48), 600, seed=2), method=method)
+    assert (found.leader, found.rival, found.winner) == ("c", "b", None)  # by chance
+    assert found.verdict.startswith("Not yet: c leads, but is not shown to be better than b (p = ")
+
+
+def test_the_verdict_says_which_arms_are_better_than_the_control() -> None:
+    log = uniform_log((0.1, 0.5, 0.48), 600, seed=2)
+    assert "Better than a: b, c." in estimates(log, control="a").verdict
+    assert "Better than" not in estimates(log, control="c").verdict
+    assert "Better than" not in estimates(log).verdict
+
+
+def test_means_take_unknown_rewards_for_one_half() -> None:
+    found = estimates(Log.from_arrays(["a", "b", "a", "a"], [1.0, 0.0, None, None]), outcomes="bounded")
+    assert found["a"].mean.value == pytest.approx(2 / 3)
+    assert found.more is None
+
+
+def test_a_deadline_is_told() -> None:
+    log = Log.from_arrays(["a", "b"] * 50, [1.0, None, 1.0, 0.0] * 25)
+    found = estimates(log, deadline=10, missing_loss=0.5)
+    assert found.used == 93  # those of the last ten may still come
+    assert "Decisions without an outcome after 10 more decisions count with a loss of 0.5." in found.notes
+    with pytest.raises(InvalidValue, match=r"missing_loss is 0\.5, but there is no deadline"):
+        estimates(log, missing_loss=0.5)
+
+
+def test_the_course_counts_settled_decisions() -> None:
+    """Outcomes that all came after the last decision are drawn as they settled, not all at once."""
+    late = Log(LOG.labels, LOG.arms, LOG.rewards, LOG.propensities, np.arange(4_000.0)[::-1])
+    found = course(late, looks=12)
+    np.testing.assert_array_equal(found.decisions, found.used)
+    assert found.decisions[0] == 1
+    np.testing.assert_array_equal(found.lows, course(LOG, looks=12).lows)
+    made = course(late, looks=12, outcomes="arrived")
+    assert made.used[0] == 0
+    assert made.used[-1] == made.decisions[-1] == 4_000

@@ -114,8 +114,9 @@ def test_a_deadline_takes_a_default_and_leaves_out_what_comes_later() -> None:
     np.testing.assert_array_equal(after_one.waits, [0.0, 1.0, 1.0, 0.0])
     np.testing.assert_array_equal(log.with_deadline(1, 0.0).rewards, [1.0, 1.0, 1.0, 1.0])
     np.testing.assert_array_equal(log.with_deadline(2, 0.5).rewards, [1.0, 0.0, NAN, 1.0])  # not over yet
-    with pytest.raises(InvalidValue, match="does not say when outcomes came"):
-        small(waits=None).with_deadline(1, 1.0)
+    at_some_time = small(waits=None).with_deadline(1, 1.0)  # what has come counts
+    np.testing.assert_array_equal(at_some_time.rewards, [1.0, 0.0, 0.0, 1.0])
+    assert at_some_time.waits is None
     with pytest.raises(InvalidValue, match="deadline is 0"):
         log.with_deadline(0, 1.0)
     with pytest.raises(InvalidValue, match="missing_loss is 2"):

@@ -59,9 +59,6 @@ def shown(found: ExperimentEstimates) -> dict[str, Any]:
     """What the service says, as `Estimates.as_dict` has it."""
     plain = msgspec.to_builtins(found)
     del plain["name"]
-    for rows, word in (("arms", "mean"), ("differences", "difference")):
-        for row in plain[rows]:
-            row |= {word: row[word]["value"], "low": row[word]["low"], "high": row[word]["high"]}
     return plain
 
 

@@ -271,6 +271,7 @@ class ExperimentEstimates(msgspec.Struct):
     waiting: Annotated[int, Meta(description="decisions without an outcome")]
     verdict: Annotated[str, Meta(description="which arm wins and how sure that is, in a sentence")]
     leader: str | int | None
+    rival: Annotated[str | int | None, Meta(description="the arm of which it is least sure that the leader is better")]
     winner: str | int | None
     p_value: Annotated[float, Meta(description="the least alpha at which the leader would win now")]
     more: Annotated[int | None, Meta(description="about how many more settled decisions it takes; null: no telling")]

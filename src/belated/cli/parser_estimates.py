@@ -47,7 +47,7 @@ def add(commands: Any) -> None:
         metavar="N",
         help="take --missing-loss for decisions without an outcome after N more decisions",
     )
-    command.add_argument("--missing-loss", type=float, default=1.0, metavar="X", help="default: %(default)s")
+    command.add_argument("--missing-loss", type=float, metavar="X", help="with --deadline; default: 1")
     command.add_argument("--figure", type=Path, metavar="FILE", help="draw intervals over time: .png, .svg or .pdf")
     columns = command.add_argument_group("columns of a file", "by default they are found by their usual names")
     for name, what in (

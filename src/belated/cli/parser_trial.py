@@ -35,7 +35,7 @@ def add(commands: Any) -> None:
         "--delay",
         default="none",
         metavar="SPEC",
-        help="how long outcomes take, in the same unit: a law of delay or module:NAME; default: none",
+        help="how long outcomes take, in the same unit: a whole number, a law of delay or module:NAME; default: none",
     )
     complete(delay, completion.delays)
     learner = trial.add_argument(

@@ -25,7 +25,10 @@ class Betting(Method):
 
     def __init__(self, stream: Stream, labels: Sequence[Arm], counted: Counted, options: Options) -> None:
         super().__init__(stream, labels, counted, options)
-        self.means = stream.tally.means
+        with np.errstate(invalid="ignore"):
+            self.means = np.where(
+                stream.decisions > 0, (stream.tally.rewards + 0.5 * stream.unknown) / stream.decisions, np.nan
+            )
         above, below = stream.tally.counts.copy(), stream.tally.counts.copy()
         above[:, 0] += stream.unknown  # what is not known may be 0
         below[:, -1] += stream.unknown  # or 1
@@ -54,22 +57,28 @@ class Betting(Method):
         A false winner is thought better than an arm that is the best. That makes n_arms - 1 pairs, and one side of
         each.
         """
-        return min(1.0, (self.n_arms - 1) * math.exp(-self._log_evidence(leader, self.above, self.below)))
+        evidence = float(self.margins(leader).min())
+        return min(1.0, (self.n_arms - 1) * math.exp(-max(evidence, -1.0)))
 
-    def _log_evidence(self, leader: int, above: Floats, below: Floats) -> float:
-        """Return the least evidence that the leader is better than another arm."""
+    def margins(self, leader: int) -> Floats:
+        return self._log_evidence(leader, self.above, self.below)
+
+    def _log_evidence(self, leader: int, above: Floats, below: Floats) -> Floats:
+        """Return the evidence that the leader is better than each other arm."""
         others = np.arange(self.n_arms) != leader
         first = np.broadcast_to(above[leader], (self.n_arms - 1, self.places.size))
-        return float(capital.log_evidence(first, below[others], self.places).min())
+        return capital.log_evidence(first, below[others], self.places)
 
     def more(self, leader: int) -> int | None:
         """Return how many more decisions it takes if shares of arms and frequencies of outcomes stay as they are."""
+        if self.options.outcomes != "settled":
+            return None
         growth = self.stream.pace / np.maximum(self.stream.decisions, 1)
         wanted = math.log((self.n_arms - 1) / self.options.alpha)
 
         def is_enough(more: float) -> bool:
             grown = (1.0 + growth * more)[:, None]
-            return self._log_evidence(leader, self.above * grown, self.below * grown) >= wanted
+            return bool(self._log_evidence(leader, self.above * grown, self.below * grown).min() >= wanted)
 
         low, high = 0.0, 1.0
         while not is_enough(high):

@@ -1,5 +1,6 @@
 """The course of estimates: what would have been said at times along the way, for figures."""
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -18,8 +19,9 @@ class Course(NamedTuple):
 
     labels: tuple[Arm, ...]
     alpha: float
+    outcomes: str
     decisions: NDArray[np.int64]
-    """How many decisions had been made at each look."""
+    """How many decisions were settled at each look; how many had been made, where all count."""
     used: NDArray[np.int64]
     """How many of them were used."""
     means: Floats
@@ -33,13 +35,18 @@ class Course(NamedTuple):
 def course(
     log: Log, *, alpha: float = 0.05, method: str = "betting", outcomes: str = "settled", looks: int = 100
 ) -> Course:
-    """Return what would have been said of the arms after 1, … decisions, at so many times by equal factors apart."""
+    """Return what would have been said of the arms at so many times, by equal factors apart.
+
+    Times are counted in settled decisions; where all decisions or outcomes count, in decisions made.
+    """
     check_count("looks", looks, least=2)
     options = Options(alpha, None, method, outcomes).check(log.labels)
-    if not log.arms.size:
-        raise InvalidValue("the log has no decisions; at least one is needed", "log")
-    at = np.unique(np.rint(np.geomspace(1, log.arms.size, looks)).astype(np.int64))
-    methods = [method_for_log(log.until(int(count)), options) for count in at]
+    last = log.settled if outcomes == "settled" else log.arms.size
+    if not last:
+        what = "settled decisions" if outcomes == "settled" else "decisions"
+        raise InvalidValue(f"the log has no {what}; at least one is needed", "log")
+    at = np.unique(np.rint(np.geomspace(1, last, looks)).astype(np.int64))
+    methods = [method_for_log(_as_of(log, int(count), outcomes), options) for count in at]
     ends = [each.intervals(alpha) for each in methods]
     means = np.stack([each.means for each in methods])
     winner, known_at = None, None
@@ -52,6 +59,7 @@ def course(
     return Course(
         labels=log.labels,
         alpha=alpha,
+        outcomes=outcomes,
         decisions=at,
         used=np.array([each.stream.rounds for each in methods]),
         means=means,
@@ -60,3 +68,8 @@ def course(
         known_at=known_at,
         winner=winner,
     )
+
+
+def _as_of(log: Log, count: int, outcomes: str) -> Log:
+    """Return the log when so many decisions were settled, or made."""
+    return replace(log, waits=None).until(count) if outcomes == "settled" else log.until(count)

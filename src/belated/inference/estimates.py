@@ -57,6 +57,8 @@ class Estimates:
     """To the control; without one, between all arms, the better one of two first."""
     leader: Arm | None
     """The arm with the largest mean."""
+    rival: Arm | None
+    """The arm of which it is least sure that the leader is better."""
     p_value: float
     """The least alpha at which the leader would win now. It may be looked at any time (not by `aipw`)."""
     winner: Arm | None
@@ -86,10 +88,16 @@ class Estimates:
             return f"{self.winner} wins: it is better than every other arm, with {sure} confidence."
         if self.leader is None:
             return "Nothing is known yet: no outcome can be used."
-        verdict = f"Not yet: {self.leader} leads, but could be no better than another arm (p = {self.p_value:.2g})."
+        verdict = (
+            f"Not yet: {self.leader} leads, but is not shown to be better than {self.rival} (p = {self.p_value:.2g})."
+        )
+        if better := [
+            str(each.arm) for each in self.differences if each.difference.low > 0 and self.control is not None
+        ]:
+            verdict += f" Better than {self.control}: {', '.join(better)}."
         if self.more is not None:
             verdict += f" It takes about {number(self.more)} more settled decisions at the present pace."
-        elif self.method == "betting":
+        elif self.method == "betting" and self.outcomes == "settled":
             verdict += " The arms are too close, or chosen too rarely, to say how long it will take."
         return verdict
 
@@ -124,25 +132,25 @@ class Estimates:
             "waiting": self.waiting,
             "verdict": self.verdict,
             "leader": self.leader,
+            "rival": self.rival,
             "winner": self.winner,
             "p_value": self.p_value,
             "more": self.more,
             "arms": [
-                {"arm": each.arm, "decisions": each.decisions, "outcomes": each.outcomes, **_plain("mean", each.mean)}
+                {"arm": each.arm, "decisions": each.decisions, "outcomes": each.outcomes, "mean": _plain(each.mean)}
                 for each in self.arms
             ],
             "control": self.control,
             "differences": [
-                {"arm": each.arm, "other": each.other, **_plain("difference", each.difference)}
+                {"arm": each.arm, "other": each.other, "difference": _plain(each.difference)}
                 for each in self.differences
             ],
-            "uplift": None if self.uplift is None else _plain("value", self.uplift),
-            "uplift_to_control": None if self.uplift_to_control is None else _plain("value", self.uplift_to_control),
+            "uplift": None if self.uplift is None else _plain(self.uplift),
+            "uplift_to_control": None if self.uplift_to_control is None else _plain(self.uplift_to_control),
             "assumptions": list(self.assumptions),
             "notes": list(self.notes),
         }
 
 
-def _plain(name: str, estimate: Estimate) -> dict[str, float | None]:
-    value, low, high = (None if math.isnan(part) else part for part in estimate)
-    return {name: value, "low": low, "high": high}
+def _plain(estimate: Estimate) -> dict[str, float | None]:
+    return {**estimate._asdict(), "value": None if math.isnan(estimate.value) else estimate.value}

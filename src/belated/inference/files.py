@@ -48,6 +48,17 @@ def read_log(path: str | Path, **columns: str | None) -> Log:
     return _log(str(path), _rows(path), columns)
 
 
+def columns_of(path: str | Path, **columns: str | None) -> dict[str, str]:
+    """Return which columns of a file are used, and what for; none, where it has events."""
+    _, first = next(_rows(Path(path)))
+    return {} if _has_events(first) else _named(str(path), first, columns)
+
+
+def _has_events(row: Row) -> bool:
+    """Return whether a row is one of an exported ledger."""
+    return "kind" in row and "receipt" in row
+
+
 def frame_log(frame: Any, **columns: str | None) -> Log:
     """Return the log in a frame of polars or pandas; columns are found and named as in `read_log`."""
     rows = frame.iter_rows(named=True) if hasattr(frame, "iter_rows") else iter(frame.to_dict("records"))
@@ -62,7 +73,7 @@ def _log(source: str, rows: Iterator[tuple[int, Row]], columns: Mapping[str, str
     if begin is None:
         raise InvalidValue(f"{source} has no rows; at least one decision is needed", "path")
     first, rows = begin[1], chain([begin], rows)
-    if "kind" in first and "receipt" in first:
+    if _has_events(first):
         return _from_events(source, rows)
     return _from_decisions(source, rows, _named(source, first, columns))
 
@@ -217,6 +228,7 @@ def _in_order(name: str, value: Any, before: Any) -> Any:
         value = str(value)
     if before is not None and type(value) is type(before) and value < before:
         raise InvalidValue(
-            f"{name} is {value}, after {before}; decisions are needed in the order in which they were made", name
+            f"{name} goes back from {before} to {value}; decisions are needed in the order in which they were made",
+            name,
         )
     return value

@@ -150,20 +150,18 @@ class Log:
     def with_deadline(self, rounds: int, loss: float) -> "Log":
         """Return the log in which a decision without an outcome after so many more decisions has a default loss.
 
-        As in an experiment of the service with a deadline: an outcome that came later does not count.
+        As in an experiment of the service with a deadline: an outcome that came later does not count. Where the log
+        does not say when outcomes came (`waits` is None), those that it has count.
         """
         check_count("deadline", rounds)
         check_share("missing_loss", loss)
-        if self.waits is None:
-            raise InvalidValue(
-                "the log does not say when outcomes came, which a deadline needs: waits is None", "deadline"
-            )
         ages = self.arms.size - 1.0 - np.arange(self.arms.size)
-        is_over = (np.where(np.isnan(self.rewards), np.inf, self.waits) > rounds) & (ages >= rounds)
+        waits = 0.0 if self.waits is None else self.waits
+        is_over = (np.where(np.isnan(self.rewards), np.inf, waits) > rounds) & (ages >= rounds)
         return replace(
             self,
             rewards=np.where(is_over, 1.0 - loss, self.rewards),
-            waits=np.where(is_over, float(rounds), self.waits),
+            waits=None if self.waits is None else np.where(is_over, float(rounds), self.waits),
         )
 
     @property

@@ -33,6 +33,8 @@ class Options(NamedTuple):
     control: Arm | None = None
     method: str = "betting"
     outcomes: str = "settled"
+    deadline: tuple[int, float] | None = None
+    """That was applied to the log: decisions, and the loss that a missing outcome stands for."""
 
     def check(self, labels: Sequence[Arm]) -> "Options":
         """Return the same, or raise an error that names what is wrong."""
@@ -82,6 +84,10 @@ class Method(ABC):
     def p_value(self, leader: int) -> float:
         """Return the least alpha at which the leader is better than all others."""
 
+    @abstractmethod
+    def margins(self, leader: int) -> Floats:
+        """Return a number for each other arm, in order: the less, the less sure it is that the leader is better."""
+
     def more(self, leader: int) -> int | None:
         """Return about how many more decisions it takes until the leader wins; None: no telling."""
         return None
@@ -96,6 +102,9 @@ class Method(ABC):
         lows, highs = self.intervals(alpha)
         leader = None if np.isnan(self.means).all() else int(np.nanargmax(self.means))
         p_value = 1.0 if leader is None else self.p_value(leader)
+        rival = None
+        if leader is not None:
+            rival = int(np.delete(np.arange(self.n_arms), leader)[np.argmin(self.margins(leader))])
         wins = leader is not None and p_value <= alpha
         control = None if options.control is None else self.labels.index(options.control)
         uniform = np.full(self.n_arms, 1.0 / self.n_arms)
@@ -123,6 +132,7 @@ class Method(ABC):
             control=options.control,
             differences=self._differences(control),
             leader=None if leader is None else self.labels[leader],
+            rival=None if rival is None else self.labels[rival],
             p_value=p_value,
             winner=self.labels[leader] if wins and leader is not None else None,
             more=None if wins or leader is None else self.more(leader),
@@ -161,12 +171,17 @@ class Method(ABC):
             note = f"The first {used:,} of {total:,} decisions are used: decision {used + 1:,} has no outcome yet."
             if 4 * self.counted.waiting <= total - used:
                 note += (
-                    " If it never comes, give missing outcomes a deadline, or use outcomes='bounded' (always valid) or"
-                    " outcomes='arrived' (valid if delays do not depend on outcomes)."
+                    " If it never comes, give missing outcomes a deadline, or ask for bounded outcomes (always valid)"
+                    " or for those that have arrived (valid if delays do not depend on outcomes)."
                 )
             notes.append(note)
         if unknown_rewards:
-            notes.append(f"{unknown_rewards:,} outcomes are not known; intervals allow for anything from 0 to 1.")
+            notes.append(
+                f"{unknown_rewards:,} outcomes are not known; intervals allow for anything from 0 to 1, means take 0.5."
+            )
+        if self.options.deadline is not None:
+            rounds, loss = self.options.deadline
+            notes.append(f"Decisions without an outcome after {rounds:,} more decisions count with a loss of {loss:g}.")
         if self.n_arms > MOST_PAIRS and self.options.control is None:
             notes.append(f"With more than {MOST_PAIRS} arms, differences are given to a control only.")
         return tuple(notes)

@@ -50,7 +50,10 @@ class OneLook(Method):
         )
 
     def p_value(self, leader: int) -> float:
+        return min(1.0, (self.n_arms - 1) * (1.0 - NormalDist().cdf(float(self.margins(leader).min()))))
+
+    def margins(self, leader: int) -> Floats:
         others = np.arange(self.n_arms) != leader
         with np.errstate(invalid="ignore", divide="ignore"):
             scores = (self.means[leader] - self.means[others]) / np.hypot(self.errors[leader], self.errors[others])
-        return min(1.0, (self.n_arms - 1) * (1.0 - NormalDist().cdf(float(np.nan_to_num(scores).min()))))
+        return np.asarray(np.nan_to_num(scores))

@@ -30,7 +30,7 @@ def estimates(
     method: str = "betting",
     outcomes: str = "settled",
     deadline: int | None = None,
-    missing_loss: float = 1.0,
+    missing_loss: float | None = None,
 ) -> Estimates:
     """Return what is known of the arms: means, differences, the winner, the uplift, with intervals.
 
@@ -51,7 +51,8 @@ def estimates(
         all outcomes, valid where delays do not depend on them; `"bounded"`: all decisions, unknown rewards anything
         from 0 to 1.
     deadline, missing_loss
-        Decisions without an outcome after so many more decisions have this loss, and later outcomes do not count.
+        Decisions without an outcome after so many more decisions have this loss (1 by default), and later outcomes do
+        not count.
     """
     if isinstance(source, HasLog):
         log = source.log()
@@ -63,7 +64,11 @@ def estimates(
         raise InvalidValue(f"source is {source!r}; a Log, a Trace or a frame is needed", "source")
     options = Options(alpha, control, method, outcomes).check(log.labels)
     if deadline is not None:
-        log = log.with_deadline(deadline, missing_loss)
+        loss = 1.0 if missing_loss is None else missing_loss
+        log = log.with_deadline(deadline, loss)
+        options = options._replace(deadline=(deadline, loss))
+    elif missing_loss is not None:
+        raise InvalidValue(f"missing_loss is {missing_loss!r}, but there is no deadline", "missing_loss")
     return method_for_log(log, options).estimates()
 
 

@@ -14,6 +14,8 @@ from belated.inference.stream import Stream
 
 Floats = NDArray[np.float64]
 
+_HALVINGS = 40
+
 
 class Weighted(Method):
     """Averages of means that may change, from weighted rewards (`belated.inference.weighted_sums`)."""
@@ -44,18 +46,17 @@ class Weighted(Method):
         A false winner is thought better than an arm that is the best: the upper bound of that arm is wrong, or the
         lower bound of another one. So n_arms bounds must hold.
         """
-
-        def wins(log_alpha: float) -> bool:
-            lows, highs = self._bounds(math.log(self.n_arms) - log_alpha)
-            return bool((lows[leader] > np.delete(highs, leader)).all())
-
-        low, high = -700.0, 0.0
-        if not wins(high):
-            return 1.0
-        while high - low > 1e-6:
+        low, high = -700.0, 0.0  # of log alpha
+        for _ in range(_HALVINGS):
             middle = 0.5 * (low + high)
-            low, high = (low, middle) if wins(middle) else (middle, high)
+            lows, highs = self._bounds(math.log(self.n_arms) - middle)
+            wins = bool((lows[leader] > np.delete(highs, leader)).all())
+            low, high = (low, middle) if wins else (middle, high)
         return math.exp(high)
+
+    def margins(self, leader: int) -> Floats:
+        lows, highs = self.intervals(self.options.alpha)
+        return np.asarray(lows[leader] - np.delete(highs, leader))
 
     def uplift(self, instead: Floats, alpha: float) -> Estimate:
         bounds = int(np.count_nonzero(instead)) + 1

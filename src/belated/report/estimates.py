@@ -25,7 +25,7 @@ def arms_table(estimates: Estimates) -> Table:
     if len(ranked) > MOST_ROWS:
         rows.append([f"… {len(ranked) - MOST_ROWS:,} more", "", "", "", ""])
     sure = f"{100 * (1 - estimates.alpha):g} % interval"
-    numbers = [Column(name, right=True) for name in ("decisions", "outcomes", "mean reward")]
+    numbers = [Column(name, right=True) for name in ("decisions", "outcomes used", "mean reward")]
     return Table([Column("arm", fold=True), *numbers, Column(sure)], rows)
 
 
@@ -74,8 +74,7 @@ def draw_course(course: Course) -> Any:
         figure = new_figure(6.4, 4.0)
         axes = figure.subplots()
         x = course.decisions
-        # nothing is to be seen before some decisions are settled
-        begin = max(1, int(x[-1]) // 200, int(x[np.argmax(course.used >= min(100, course.used[-1]))]))
+        begin = max(1, int(x[-1]) // 200)
         for place, k in enumerate(order):
             colour, dashes = style(place)
             label = str(course.labels[k])
@@ -111,7 +110,7 @@ def draw_course(course: Course) -> Any:
         axes.xaxis.set_minor_formatter(NullFormatter())
         axes.grid(True, which="major")
         axes.tick_params(which="minor", length=0)
-        axes.set_xlabel("decisions")
+        axes.set_xlabel("settled decisions" if course.outcomes == "settled" else "decisions")
         axes.set_ylabel("mean reward")
         sure = f"{100 * (1 - course.alpha):g} %"
         axes.set_title(f"Mean reward of each arm, {sure} intervals that hold at all times", pad=8)

@@ -77,6 +77,7 @@ def estimates(name: str, found: Estimates) -> ExperimentEstimates:
         waiting=found.waiting,
         verdict=found.verdict,
         leader=found.leader,
+        rival=found.rival,
         winner=found.winner,
         p_value=found.p_value,
         more=found.more,

@@ -80,7 +80,7 @@ class Plan:
         for name, value in (
             ("rates", rates),
             ("accrual", accrual),
-            ("delay", Delays.find(self.delay)),
+            ("delay", _law(self.delay)),
             ("alpha", float(self.alpha)),
         ):
             object.__setattr__(self, name, value)
@@ -139,3 +139,15 @@ class Plan:
             checkpoints=np.array([self.patients], dtype=np.int64),
             keep_trace=True,
         )
+
+
+def _law(delay: Any) -> Delays:
+    """Return the law of delay that is asked for."""
+    try:
+        return Delays.find(delay)
+    except InvalidValue as error:
+        name = delay.partition(":")[0] if isinstance(delay, str) else ""
+        if name in Delays.members:
+            raise
+        message = f"delay must be a whole number of units of time, such as 14, or a law of delay: {error}"
+        raise InvalidValue(message, "delay") from error
