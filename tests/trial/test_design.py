@@ -266,7 +266,7 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
     ({"patients": 10.5}, "patients is 10.5", "patients"),
     ({"accrual": 0}, "accrual is 0; a positive number", "accrual"),
     ({"accrual": math.inf}, "accrual is inf", "accrual"),
-    ({"delay": "geometrical"}, "unknown delays 'geometrical'.*Did you mean 'geometric'", "delays"),
+    ({"delay": "geometrical"}, "unknown delays 'geometrical'.*Did you mean 'geometric'", "delay"),
     ({"delay": "recorded:delays=[1,2]"}, "rounds is 50, but .* ends after round 2", ""),
     ({"learner": "tompson"}, "unknown learner 'tompson'.*Did you mean 'thompson'", "learner"),
     ({"share_floor": 0.6}, "share_floor is 0.6; a number from 0 to 0.5", "share_floor"),
