@@ -131,3 +131,20 @@ def test_the_first_of_two_notes_stays() -> None:
         again.rounds.append(number)
         again.losses.append(1.0)
     assert again.folded().stream.tally.rewards.sum() == 0.75 + 0.5
+
+
+def test_an_outcome_that_waits_for_another_one_stays_as_it_was() -> None:
+    bandit = Bandit(2, "uniform", seed=1)
+    bandit.decide()
+    bandit.observe(bandit.decide(), reward=1.0)
+    folded = bandit._fold()
+    folded.rounds.append(2)
+    folded.losses.append(1.0)
+    assert folded.folded()._rewards[1] == 1.0
+
+
+def test_a_decision_made_again_counts_with_the_propensity_on_record() -> None:
+    bandit = Bandit(2, "exp3", seed=1)
+    bandit.redo(Decision(1, 1, 0.125), draw=0.0)
+    bandit.observe(1, reward=1.0)
+    assert bandit._fold().stream.weighted.rows["up"][1] == 8.0

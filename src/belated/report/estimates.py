@@ -86,14 +86,15 @@ def draw_course(course: Course) -> Any:
             )
         if course.known_at is not None:
             axes.axvline(course.known_at, color="#555555", linewidth=0.9, linestyle=(0, (2, 2)), zorder=1)
+            is_late = course.known_at**2 > begin * int(x[-1])  # right of the middle: the words go to the left
             axes.annotate(
-                f" {course.winner} wins from decision {course.known_at:,} on",
+                f"{course.winner} wins from decision {course.known_at:,} on",
                 (course.known_at, 1.0),
                 xycoords=("data", "axes fraction"),
-                xytext=(2, -3),
+                xytext=(-5 if is_late else 5, -3),
                 textcoords="offset points",
                 va="top",
-                ha="right" if course.known_at > x[-1] ** 0.75 * begin**0.25 else "left",
+                ha="right" if is_late else "left",
                 color="#555555",
             )
         shown = x >= begin
