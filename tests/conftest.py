@@ -10,6 +10,7 @@ import pytest
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 LONGEST = [
+    "coverage",
     "docker",
     "published",
     "kill",
@@ -40,6 +41,10 @@ LONGEST = [
     "standings",
     "streams",
     "by_hand",
+    "thompson",
+    "outcomes",
+    "aipw",
+    "design",
     "service",
 ]
 """The files whose tests take longest. They go first, so that no process is left with a long file at the end."""
