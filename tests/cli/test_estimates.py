@@ -67,7 +67,7 @@ def test_a_file(tmp_path: Path, capsys: Captured) -> None:
     )
     assert (found["winner"], found["used"], found["waiting"]) == ("b", 300, 100)
     assert main(["estimates", str(path), "--reward", "ok", "--outcomes", "bounded"]) == 0
-    assert "100 outcomes are not known" in capsys.readouterr().out
+    assert "100 outcomes not known" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

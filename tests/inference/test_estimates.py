@@ -152,7 +152,7 @@ def test_unknown_rewards_may_be_anything() -> None:
             else:
                 assert bounded.mean.high == pytest.approx(each.mean.high, abs=1e-12)
             assert best != worst
-    assert "400 outcomes are not known; intervals allow for anything from 0 to 1, means take 0.5." in wide.notes
+    assert "400 outcomes not known; intervals allow for anything from 0 to 1, means take 0.5." in wide.notes
     assert any("does not depend on what it is" in each for each in narrow.assumptions)
     assert not any("does not depend on what it is" in each for each in wide.assumptions)
 

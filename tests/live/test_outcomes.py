@@ -84,7 +84,7 @@ def test_what_too_many_have_overtaken_counts_as_unknown(monkeypatch: pytest.Monk
         bandit.observe(bandit.decide(), reward=1.0)
     found = bandit.estimates()
     assert (found.used, found.waiting) == (401, 1)
-    assert found.notes == ("1 outcomes are not known; intervals allow for anything from 0 to 1, means take 0.5.",)
+    assert found.notes == ("1 outcome not known; intervals allow for anything from 0 to 1, means take 0.5.",)
     assert found[first.arm].outcomes == found[first.arm].decisions - 1
     assert len(bandit._fold()._arms) <= 100
     bandit.observe(first, reward=1.0)  # the learner hears of it; for estimates it stays unknown

@@ -12,6 +12,7 @@ from belated.errors import InvalidValue, unknown
 from belated.inference.estimates import ArmEstimate, Difference, Estimate, Estimates
 from belated.inference.log import OUTCOMES, Arm
 from belated.inference.stream import Stream
+from belated.templates.display import counted
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -176,9 +177,8 @@ class Method(ABC):
                 )
             notes.append(note)
         if unknown_rewards:
-            notes.append(
-                f"{unknown_rewards:,} outcomes are not known; intervals allow for anything from 0 to 1, means take 0.5."
-            )
+            number = counted(unknown_rewards, "outcome")
+            notes.append(f"{number} not known; intervals allow for anything from 0 to 1, means take 0.5.")
         if self.options.deadline is not None:
             rounds, loss = self.options.deadline
             notes.append(f"Decisions without an outcome after {rounds:,} more decisions count with a loss of {loss:g}.")
