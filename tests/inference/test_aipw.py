@@ -305,4 +305,5 @@ def test_the_base_must_be_an_arm(base: Any) -> None:
 
 
 def test_propensities_may_be_rounded() -> None:
-    aipw([0, 1], [0.0, 1.0], [[0.5, 0.5], [0.3333333, 0.6666667]])
+    found = aipw([0, 1], [0.0, 1.0], [[0.5, 0.5], [0.3333333, 0.6666667]])
+    assert np.isfinite(found.estimate).all()
