@@ -10,7 +10,7 @@ import pytest
 
 from belated import InvalidValue, inference, simulate
 from belated.inference import Estimates, Log, capital, course, estimates
-from belated.inference.aipw import aipw
+from belated.inference.aipw import aipw, aipw_differences
 from belated.inference.tally import ENDS
 from support import hedged
 
@@ -371,12 +371,12 @@ def test_how_one_look_shares_alpha() -> None:
     assert LOG.distributions is not None
     exact = aipw(LOG.arms, LOG.rewards, LOG.distributions, level=1 - 0.1 / 3)
     assert [each.mean.low for each in found.arms] == pytest.approx(exact.low.tolist())
-    b, c = exact.estimate[[1, 2]]
-    half = NormalDist().inv_cdf(1 - 0.1 / 6) * float(np.hypot(*exact.standard_error[[1, 2]]))
     first = found.differences[0]
     assert (first.arm, first.other) == ("b", "c")
-    assert first.difference.low == pytest.approx(b - c - half)
-    scores = (b - exact.estimate[[0, 2]]) / np.hypot(exact.standard_error[1], exact.standard_error[[0, 2]])
+    less = aipw_differences(LOG.arms, LOG.rewards, LOG.distributions, 2, level=1 - 0.1 / 3)
+    assert tuple(first.difference) == pytest.approx((less.estimate[1], less.low[1], less.high[1]))
+    less = aipw_differences(LOG.arms, LOG.rewards, LOG.distributions, 1)
+    scores = -less.estimate[[0, 2]] / less.standard_error[[0, 2]]
     assert found.p_value == pytest.approx(2 * (1 - NormalDist().cdf(float(scores.min()))))
 
 

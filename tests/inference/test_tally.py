@@ -20,8 +20,7 @@ def test_rewards_of_0_and_1_are_counted_as_they_are() -> None:
     assert tally.places is ENDS
     assert tally.counts.tolist() == [[0, 2], [0, 0], [1, 1]]
     assert tally.known.tolist() == [2, 0, 2]
-    assert tally.means[[0, 2]].tolist() == [1.0, 0.5]
-    assert np.isnan(tally.means[1])
+    assert tally.rewards.tolist() == [2.0, 0.0, 1.0]
 
 
 def test_others_are_split_so_that_count_and_mean_stay() -> None:

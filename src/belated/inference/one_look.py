@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from belated.errors import InvalidValue
-from belated.inference.aipw import aipw
+from belated.inference.aipw import Intervals, aipw, aipw_differences
 from belated.inference.log import Log
 from belated.inference.method import SAME_MEANS, TRUE_PROPENSITIES, Counted, Method, Options, Pair
 
@@ -30,11 +30,13 @@ class OneLook(Method):
                 "method",
             )
         used = slice(0, self.stream.rounds)
+        self._log = log.arms[used], log.rewards[used], log.distributions[used]
+        self._kept: dict[int, Intervals] = {}
+        """Differences to each arm that was asked for."""
+        self.means = self.errors = np.full(self.n_arms, np.nan)
         if self.stream.rounds:
-            found = aipw(log.arms[used], log.rewards[used], log.distributions[used])
+            found = aipw(*self._log)
             self.means, self.errors = found.estimate, found.standard_error
-        else:
-            self.means = self.errors = np.full(self.n_arms, np.nan)
 
     def intervals(self, alpha: float) -> tuple[Floats, Floats]:
         half = NormalDist().inv_cdf(1.0 - alpha / (2 * self.n_arms)) * self.errors
@@ -42,18 +44,27 @@ class OneLook(Method):
         return np.nan_to_num(lows, nan=0.0), np.nan_to_num(highs, nan=1.0)
 
     def differences(self, pairs: Sequence[Pair], alpha: float) -> tuple[Floats, Floats]:
-        first, second = np.array(pairs).T
-        middle = self.means[first] - self.means[second]
-        half = NormalDist().inv_cdf(1.0 - alpha / (2 * len(pairs))) * np.hypot(self.errors[first], self.errors[second])
-        return np.maximum(np.nan_to_num(middle - half, nan=-1.0), -1.0), np.minimum(
-            np.nan_to_num(middle + half, nan=1.0), 1.0
-        )
+        z = NormalDist().inv_cdf(1.0 - alpha / (2 * len(pairs)))
+        found = [self._less(second) for _, second in pairs]
+        middle = np.array([each.estimate[first] for each, (first, _) in zip(found, pairs, strict=True)])
+        half = z * np.array([each.standard_error[first] for each, (first, _) in zip(found, pairs, strict=True)])
+        lows, highs = np.nan_to_num(middle - half, nan=-1.0), np.nan_to_num(middle + half, nan=1.0)
+        return np.maximum(lows, -1.0), np.minimum(highs, 1.0)
+
+    def _less(self, base: int) -> Intervals:
+        """Return the means of all arms less that of one."""
+        if base not in self._kept:
+            if self.stream.rounds:
+                self._kept[base] = aipw_differences(*self._log, base)
+            else:
+                self._kept[base] = Intervals(self.means, self.means, self.means, self.means)
+        return self._kept[base]
 
     def p_value(self, leader: int) -> float:
         return min(1.0, (self.n_arms - 1) * (1.0 - NormalDist().cdf(float(self.margins(leader).min()))))
 
     def margins(self, leader: int) -> Floats:
-        others = np.arange(self.n_arms) != leader
+        less = self._less(leader)
         with np.errstate(invalid="ignore", divide="ignore"):
-            scores = (self.means[leader] - self.means[others]) / np.hypot(self.errors[leader], self.errors[others])
+            scores = -np.delete(less.estimate, leader) / np.delete(less.standard_error, leader)
         return np.asarray(np.nan_to_num(scores))

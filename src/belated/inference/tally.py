@@ -50,12 +50,6 @@ class Tally:
         counts[:, [0, -1]] = self.counts
         self.places, self.counts = PLACES, counts
 
-    @property
-    def means(self) -> Floats:
-        """The mean reward of each arm; nan where it has none."""
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return np.where(self.known > 0, self.rewards / self.known, np.nan)
-
     def copy(self) -> "Tally":
         """Return a tally of its own with the same counts."""
         other = Tally(len(self.known))
