@@ -11,6 +11,7 @@ import pytest
 from belated import InvalidValue, inference, simulate
 from belated.inference import Estimates, Log, capital, course, estimates
 from belated.inference.aipw import aipw, aipw_differences
+from belated.inference.stream import stream_of
 from belated.inference.tally import ENDS
 from support import hedged
 
@@ -337,7 +338,7 @@ def test_how_alpha_is_shared() -> None:
     least = capital.least_sum(pairs, ENDS, np.ones((2, 2)), math.log(2 * 2 / 0.1)) - 1.0
     assert [each.difference.low for each in found.differences] == pytest.approx(least.tolist(), abs=1e-12)
     few = LOG.until(700)
-    stream = few.stream()
+    stream = stream_of(few)
     evidence = capital.log_evidence(
         np.repeat(stream.tally.counts[1:2], 2, axis=0), stream.tally.counts[[0, 2]], ENDS
     ).min()
@@ -355,7 +356,7 @@ def test_how_alpha_is_shared() -> None:
 
 
 def test_how_weighted_bounds_share_alpha() -> None:
-    stream = LOG.stream()
+    stream = stream_of(LOG)
     found = estimates(LOG, method="weighted", alpha=0.1, control="a")
     lows, highs = stream.weighted.bounds(math.log(2 * 3 / 0.1))
     assert [tuple(each.mean)[1:] for each in found.arms] == list(zip(lows[:3], highs[:3], strict=True))

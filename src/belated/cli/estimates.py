@@ -8,7 +8,7 @@ from belated import inference
 from belated.cli.output import Output
 from belated.errors import InvalidValue, needs_extra
 from belated.inference import Log, course, read_log
-from belated.inference.files import FORMATS, GUESSES, columns_of
+from belated.logs.files import FORMATS, GUESSES, columns_of
 from belated.report import figures
 from belated.report.estimates import arms_table, differences_table, draw_course, sentences
 

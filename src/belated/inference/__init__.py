@@ -8,10 +8,8 @@
 
 from belated.inference.course import Course, course
 from belated.inference.estimates import ArmEstimate, Difference, Estimate, Estimates
-from belated.inference.events import EventLog
-from belated.inference.files import read_log
-from belated.inference.log import Log
 from belated.inference.sources import estimates
+from belated.logs import EventLog, Log, read_log
 
 __all__ = [
     "ArmEstimate",

@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 
 from belated.inference import capital
 from belated.inference.estimates import Estimate
-from belated.inference.log import Arm
 from belated.inference.method import SAME_MEANS, Counted, Method, Options, Pair, rounded
 from belated.inference.stream import Stream
+from belated.logs.log import Arm
 
 Floats = NDArray[np.float64]
 

@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from belated.errors import InvalidValue, check_count
-from belated.inference.log import Arm, Log
 from belated.inference.method import Options
 from belated.inference.sources import method_for_log
+from belated.logs.log import Arm, Log
 
 Floats = NDArray[np.float64]
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from belated.inference.log import Arm
+from belated.logs.log import Arm
 from belated.templates.display import html_table, number
 
 

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from belated.errors import InvalidValue, unknown
 from belated.inference.estimates import ArmEstimate, Difference, Estimate, Estimates
-from belated.inference.log import OUTCOMES, Arm
-from belated.inference.stream import Stream
+from belated.inference.stream import OUTCOMES, Stream
+from belated.logs.log import Arm
 from belated.templates.display import counted
 
 Floats = NDArray[np.float64]

@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 
 from belated.errors import InvalidValue
 from belated.inference.aipw import Intervals, aipw, aipw_differences
-from belated.inference.log import Log
 from belated.inference.method import SAME_MEANS, TRUE_PROPENSITIES, Counted, Method, Options, Pair
+from belated.inference.stream import stream_of
+from belated.logs.log import Log
 
 Floats = NDArray[np.float64]
 
@@ -22,7 +23,7 @@ class OneLook(Method):
     assumptions = (SAME_MEANS, TRUE_PROPENSITIES, ONE_LOOK)
 
     def __init__(self, log: Log, counted: Counted, options: Options) -> None:
-        super().__init__(log.stream(options.outcomes), log.labels, counted, options)
+        super().__init__(stream_of(log, options.outcomes), log.labels, counted, options)
         if log.distributions is None:
             raise InvalidValue(
                 "method 'aipw' needs the probability of every arm in every round; this log has at most those of the"

@@ -7,12 +7,12 @@ import numpy as np
 from belated.errors import InvalidValue
 from belated.inference.betting import Betting
 from belated.inference.estimates import Estimates
-from belated.inference.files import frame_log
-from belated.inference.log import Arm, Log
 from belated.inference.method import Counted, Method, Options
 from belated.inference.one_look import OneLook
-from belated.inference.stream import Stream
+from belated.inference.stream import Stream, stream_of
 from belated.inference.weighted import Weighted
+from belated.logs.files import frame_log
+from belated.logs.log import Arm, Log
 
 
 @runtime_checkable
@@ -77,7 +77,7 @@ def method_for_log(log: Log, options: Options) -> Method:
     counted = Counted(np.bincount(log.arms, minlength=len(log.labels)), waiting)
     if options.method == "aipw":
         return OneLook(log, counted, options)
-    return method_for_stream(log.stream(options.outcomes), log.labels, counted, options)
+    return method_for_stream(stream_of(log, options.outcomes), log.labels, counted, options)
 
 
 def method_for_stream(stream: Stream, labels: Any, counted: Counted, options: Options) -> Method:

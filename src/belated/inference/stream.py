@@ -7,9 +7,13 @@ from numpy.typing import NDArray
 
 from belated.inference.tally import Tally
 from belated.inference.weighted_sums import WeightedSums
+from belated.logs.log import Log
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+
+OUTCOMES = ("settled", "arrived", "bounded")
+"""Which outcomes are used: see `stream_of`."""
 
 
 class Stream:
@@ -80,3 +84,22 @@ class Stream:
         stream.tally = Tally.from_arrays(parts)
         stream.weighted = WeightedSums.from_rows(arrays["weighted"], header["rounds"], header["reason"])
         return stream
+
+
+def stream_of(log: Log, outcomes: str = "settled") -> Stream:
+    """Return what the decisions of a log amount to.
+
+    settled
+        Those from the first on that all have their outcomes. Valid whatever delays depend on.
+    arrived
+        All that have an outcome. Valid where the time that an outcome takes does not depend on what it is.
+    bounded
+        All; a reward that is not known may be anything from 0 to 1.
+    """
+    stream = Stream(len(log.labels))
+    if outcomes == "settled":
+        kept: Any = slice(0, log.settled)
+    else:
+        kept = ~np.isnan(log.rewards) if outcomes == "arrived" else slice(None)
+    stream.add(log.arms[kept], log.rewards[kept], log.propensities[kept])
+    return stream

@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 
 from belated.errors import InvalidValue
 from belated.inference.estimates import Estimate
-from belated.inference.log import Arm
 from belated.inference.method import TRUE_PROPENSITIES, Counted, Method, Options, Pair
 from belated.inference.stream import Stream
+from belated.logs.log import Arm
 
 Floats = NDArray[np.float64]
 

@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from belated.inference.events import EventLog
-from belated.inference.log import Log
 from belated.inference.method import Counted, Method, Options
 from belated.inference.sources import method_for_stream
 from belated.inference.stream import Stream
 from belated.ledger.base import Ledger, Result
-from belated.ledger.events import ExperimentRecord, Kind
+from belated.ledger.events import SECOND, ExperimentRecord, Kind
+from belated.logs.events import EventLog
+from belated.logs.log import Log
 
 READ = 2_000
 """Decisions read at once."""
@@ -80,7 +80,7 @@ def log_of(ledger: Ledger, record: ExperimentRecord) -> Log:
     for events in ledger.all_events(record.number):
         for event in events:
             if event.kind == Kind.DECISION:
-                log.decided(event.round, arms[event.arm], event.propensity)
+                log.decided(event.round, arms[event.arm], event.propensity, event.at / SECOND)
             elif event.kind in (Kind.OUTCOME, Kind.DEFAULT):
-                log.came(event.round, event.loss)
+                log.came(event.round, event.loss, event.at / SECOND)
     return log.log()

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from belated.inference.log import Arm
 from belated.inference.method import Counted, Method, Options
 from belated.inference.sources import method_for_stream
 from belated.inference.stream import Stream
+from belated.logs.log import Arm
 
 Floats = NDArray[np.float64]
 

@@ -16,7 +16,7 @@ from belated.api.types import (
     OutcomeReceipt,
     OutcomeReport,
 )
-from belated.inference.log import OUTCOMES
+from belated.inference.stream import OUTCOMES
 from belated.ledger.export import FORMATS
 from belated.service import handlers
 from belated.service.http import Operation, Query

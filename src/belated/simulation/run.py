@@ -11,9 +11,9 @@ from belated.core.rounds import NONE, Run, enlarge, new_clock, new_memory
 from belated.delays import NEVER
 from belated.environments import Floats
 from belated.errors import InvalidValue
-from belated.inference.log import Log
 from belated.learners import TunedLearner, python_learner
 from belated.learners.python_learner import PythonLearner
+from belated.logs.log import Log
 from belated.simulation.loop import (
     ARM,
     BY_ROUND,

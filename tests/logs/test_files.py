@@ -11,7 +11,7 @@ import pytest
 
 from belated import InvalidValue, inference
 from belated.inference import Log, read_log
-from belated.inference.files import frame_log
+from belated.logs.files import frame_log
 
 ROWS = [
     {"round": 1, "arm": "a", "propensity": 0.5, "reward": 1.0},

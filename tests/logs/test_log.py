@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from belated import Bandit, InvalidValue, simulate
-from belated.inference import EventLog, Log
+from belated.inference.stream import stream_of
+from belated.logs import EventLog, Log
 
 NAN = float("nan")
 
@@ -92,7 +93,7 @@ def test_which_decisions_count() -> None:
         ("arrived", [2, 1], [2, 1]),
         ("bounded", [2, 2], [2, 1]),
     ):
-        stream = log.stream(outcomes)
+        stream = stream_of(log, outcomes)
         assert stream.decisions.tolist() == decisions
         assert stream.tally.known.tolist() == known
     assert small(rewards=np.ones(4)).settled == 4

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from belated.errors import InvalidValue, needs_extra, unknown
-from belated.inference.events import EventLog
-from belated.inference.log import Log
+from belated.logs.events import EventLog
+from belated.logs.log import Log
 
 GUESSES = {
     "arm": ("arm", "action", "variant", "treatment", "arm_name", "item_id"),

@@ -1,6 +1,6 @@
 """Logs: decisions in the order in which they were made, each with what came of it.
 
->>> from belated.inference import Log
+>>> from belated.logs import Log
 >>> log = Log.from_decisions([(1, "blue", 0.5), (2, "green", 0.5), (3, "blue", 0.6)], rewards={1: 0, 3: 1})
 >>> log
 Log(3 decisions of 2 arms, 2 outcomes)
@@ -13,16 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from belated.errors import InvalidValue, check_count, check_share, is_whole
-from belated.inference.stream import Stream
+from belated.errors import InvalidValue, check_count, check_positive, check_share, is_whole
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Arm = str | int
 Values = Sequence[Any] | NDArray[Any]
-
-OUTCOMES = ("settled", "arrived", "bounded")
-"""Which outcomes are used: see `Log.stream`."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -41,10 +37,16 @@ class Log:
     """After how many more decisions each outcome came; inf where it has not come; None where nobody knows."""
     distributions: Floats | None = None
     """The probability of every arm in every round, where that is known."""
+    times: Floats | None = None
+    """When each decision was made, in order; None where nobody knows. Seconds since 1970 where `in_seconds` is set."""
+    durations: Floats | None = None
+    """How much time each outcome took, in the unit of `times`; inf where it has not come; None where nobody knows."""
+    in_seconds: bool = False
+    """Whether times and durations are in seconds; otherwise the unit is the log's own."""
 
     def __post_init__(self) -> None:
         size = self.arms.size
-        for name in ("rewards", "propensities", "waits"):
+        for name in ("rewards", "propensities", "waits", "times", "durations"):
             values = getattr(self, name)
             if values is not None and values.shape != (size,):
                 raise InvalidValue(
@@ -60,8 +62,12 @@ class Log:
         known = ~np.isnan(self.propensities)
         wrong = known & ~((self.propensities > 0) & (self.propensities <= 1))
         self._check("propensities", wrong, "above 0, at most 1")
-        if self.waits is not None:
-            self._check("waits", ~(self.waits >= 0), "at least 0")
+        for name in ("waits", "durations"):
+            if (values := getattr(self, name)) is not None:
+                self._check(name, ~(values >= 0), "at least 0")
+        if self.times is not None:
+            goes_back = np.diff(self.times, prepend=self.times[:1]) < 0
+            self._check("times", goes_back | ~np.isfinite(self.times), "a finite number that does not go back")
         if self.distributions is not None and self.distributions.shape != (size, len(self.labels)):
             raise InvalidValue(
                 f"distributions has the shape {self.distributions.shape}; {(size, len(self.labels))} is needed",
@@ -155,14 +161,48 @@ class Log:
         """
         check_count("deadline", rounds)
         check_share("missing_loss", loss)
-        ages = self.arms.size - 1.0 - np.arange(self.arms.size)
+        size = self.arms.size
+        ages = size - 1.0 - np.arange(size)
         waits = 0.0 if self.waits is None else self.waits
         is_over = (np.where(np.isnan(self.rewards), np.inf, waits) > rounds) & (ages >= rounds)
+        durations = self.durations
+        if durations is not None and self.times is not None:
+            then = self.times[np.minimum(np.arange(size) + rounds, size - 1)]
+            durations = np.where(is_over, then - self.times, durations)
         return replace(
             self,
             rewards=np.where(is_over, 1.0 - loss, self.rewards),
             waits=None if self.waits is None else np.where(is_over, float(rounds), self.waits),
+            durations=durations,
         )
+
+    def with_deadline_after(self, duration: float, loss: float) -> "Log":
+        """Return the log in which a decision without an outcome after so much time has a default loss."""
+        check_positive("deadline", duration)
+        check_share("missing_loss", loss)
+        if self.times is None or self.durations is None:
+            raise InvalidValue(
+                "a deadline in time needs the time of each decision and of each outcome, which the log does not have;"
+                " a deadline in decisions is needed",
+                "deadline",
+            )
+        ages = self.end - self.times
+        is_over = (np.where(np.isnan(self.rewards), np.inf, self.durations) > duration) & (ages >= duration)
+        durations = np.where(is_over, duration, self.durations)
+        # where no outcome is replaced, the order of events is known better than by times
+        waits = self.waits if self.waits is not None else np.full(self.arms.size, np.inf)
+        waits = np.where(is_over, waits_of(self.times, np.where(is_over, durations, 0.0)), waits)
+        return replace(self, rewards=np.where(is_over, 1.0 - loss, self.rewards), waits=waits, durations=durations)
+
+    @property
+    def end(self) -> float:
+        """The time of the last thing that the log knows of; nan without times."""
+        if self.times is None or not self.times.size:
+            return float("nan")
+        if self.durations is None:
+            return float(self.times[-1])
+        came = np.isfinite(self.durations)
+        return float(max(self.times[-1], (self.times + self.durations)[came].max(initial=-np.inf)))
 
     @property
     def settled(self) -> int:
@@ -186,26 +226,17 @@ class Log:
             rewards=rewards,
             propensities=self.propensities[kept],
             waits=None if self.waits is None else self.waits[kept],
+            times=None if self.times is None else self.times[kept],
+            durations=None if self.durations is None else self.durations[kept],
             distributions=None if self.distributions is None else self.distributions[kept],
         )
 
-    def stream(self, outcomes: str = "settled") -> Stream:
-        """Return what the decisions amount to.
 
-        settled
-            Those from the first on that all have their outcomes. Valid whatever delays depend on.
-        arrived
-            All that have an outcome. Valid where the time that an outcome takes does not depend on what it is.
-        bounded
-            All; a reward that is not known may be anything from 0 to 1.
-        """
-        stream = Stream(len(self.labels))
-        if outcomes == "settled":
-            kept: Any = slice(0, self.settled)
-        else:
-            kept = ~np.isnan(self.rewards) if outcomes == "arrived" else slice(None)
-        stream.add(self.arms[kept], self.rewards[kept], self.propensities[kept])
-        return stream
+def waits_of(times: Floats, durations: Floats) -> Floats:
+    """Return after how many more decisions each outcome came: those made until then, at the very moment included."""
+    came = np.isfinite(durations)
+    until = np.searchsorted(times, np.where(came, times + np.where(came, durations, 0.0), times[-1:]), side="right")
+    return np.where(came, until - 1.0 - np.arange(times.size), np.inf)
 
 
 def _places(given: Sequence[Arm], labels: Sequence[Arm] | None) -> tuple[Integers, tuple[Arm, ...]]:

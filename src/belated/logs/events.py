@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 
 from belated.errors import InvalidValue
-from belated.inference.log import Arm, Log
+from belated.logs.log import Arm, Log
 
 
 class EventLog:
@@ -22,9 +22,12 @@ class EventLog:
         self._propensities = array("d")
         self._rewards = array("d")
         self._waits = array("d")
+        self._times = array("d")
+        self._durations = array("d")
+        self._at = -np.inf
 
-    def decided(self, id: Hashable, arm: Arm, propensity: float | None) -> None:
-        """Note a decision."""
+    def decided(self, id: Hashable, arm: Arm, propensity: float | None, at: float | None = None) -> None:
+        """Note a decision; `at` is when it was made, in seconds. A clock that goes back is taken to stand still."""
         if id in self._index:
             raise InvalidValue(f"decision {id!r} is there twice", "decision")
         place = self._places.get(arm)
@@ -38,25 +41,40 @@ class EventLog:
         self._propensities.append(np.nan if propensity is None else propensity)
         self._rewards.append(np.nan)
         self._waits.append(np.inf)
+        self._times.append(self._tell(at))
+        self._durations.append(np.inf)
 
-    def came(self, id: Hashable, loss: float) -> None:
+    def came(self, id: Hashable, loss: float, at: float | None = None) -> None:
         """Note an outcome, or a default in place of one. The first that came of a decision stays."""
-        at = self._index.get(id)
-        if at is None:
+        place = self._index.get(id)
+        if place is None:
             raise InvalidValue(f"there is an outcome of decision {id!r}, which was not made before it", "decision")
-        if self._waits[at] == np.inf:
-            self._rewards[at] = 1.0 - loss
-            self._waits[at] = len(self._arms) - 1 - at
+        if self._waits[place] == np.inf:
+            self._rewards[place] = 1.0 - loss
+            self._waits[place] = len(self._arms) - 1 - place
+            self._durations[place] = self._tell(at) - self._times[place]
+
+    def _tell(self, at: float | None) -> float:
+        """Return the time, which does not go back; nan where it is not known."""
+        if at is None:
+            return np.nan
+        self._at = max(self._at, at)
+        return self._at
 
     def log(self) -> Log:
         """Return the log so far."""
         order = list(range(len(self._labels)))
         if not self._fixed:
             order.sort(key=lambda k: (str(type(self._labels[k])), self._labels[k]))
+        times, durations = np.array(self._times), np.array(self._durations)
+        is_timed = times.size > 0 and not np.isnan(times).any() and not np.isnan(durations).any()
         return Log(
             labels=tuple(self._labels[k] for k in order),
             arms=np.argsort(order)[np.array(self._arms, dtype=np.int64)],
             rewards=np.array(self._rewards),
             propensities=np.array(self._propensities),
             waits=np.array(self._waits),
+            times=times if is_timed else None,
+            durations=durations if is_timed else None,
+            in_seconds=is_timed,
         )
