@@ -21,7 +21,7 @@ from belated.audit.drift import Drift
 from belated.audit.lemmas import LEMMAS, Measured, Run, exploration_sums, oldest_valid
 from belated.audit.observed import check_no_floor
 from belated.bounds.waiting import Waiting
-from belated.delays import Delays
+from belated.delays import delays_for
 from belated.environments import Environment
 from belated.errors import check_count
 from belated.learners import Learner, TunedLearner
@@ -190,7 +190,7 @@ class _Played(NamedTuple):
 def run(
     learner: str | Learner | TunedLearner,
     environment: Any,
-    delays: Any = "none",
+    delays: Any = None,
     *,
     rounds: int,
     replications: int = 5,
@@ -206,10 +206,11 @@ def run(
     check_count("rounds", rounds)
     check_count("replications", replications)
     check_count("seed", seed, least=0)
+    where = Environment.find(environment)
     job = Job(
         learners=(tuned,),
-        environment=Environment.find(environment),
-        delays=Delays.find(delays),
+        environment=where,
+        delays=delays_for(where, delays),
         rounds=rounds,
         seed=seed,
         checkpoints=np.array([rounds]),

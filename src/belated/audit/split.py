@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from belated import learners as catalogue
 from belated.audit import observed
 from belated.audit.observed import Observed
-from belated.delays import Delays
+from belated.delays import Delays, delays_for
 from belated.environments import Environment
 from belated.errors import InvalidValue, check_count
 from belated.learners import Learner, TunedLearner
@@ -168,7 +168,7 @@ class Split:
 def split(
     learner: str | Learner | TunedLearner,
     environment: Any,
-    delays: Any = "none",
+    delays: Any = None,
     *,
     rounds: int,
     replications: int = 10,
@@ -198,7 +198,7 @@ def split(
     job = Job(
         learners=(Observed.of(tuned, where.n_arms, rounds),),
         environment=where,
-        delays=Delays.find(delays),
+        delays=delays_for(where, delays),
         rounds=rounds,
         seed=seed,
         checkpoints=np.array([rounds]),

@@ -6,6 +6,7 @@ letters on the command line and in TOML files.
 
 from belated.delays.dependent import ByArm, ByLoss
 from belated.delays.law import NEVER, Delays, FillsDelays, whole
+from belated.delays.own import Own, delays_for
 from belated.delays.plain import Batches, Constant, Geometric, Never, NoDelay, Pareto, Uniform
 from belated.delays.recorded import Empirical, Recorded
 from belated.delays.spoiled import Burst, Dropout, Outlier
@@ -25,8 +26,10 @@ __all__ = [
     "Never",
     "NoDelay",
     "Outlier",
+    "Own",
     "Pareto",
     "Recorded",
     "Uniform",
+    "delays_for",
     "whole",
 ]

@@ -23,6 +23,8 @@ class Environment(Registry, ABC):
     n_arms: int
     longest: int | None = None
     """The last round it can fill, or None where there is no last."""
+    brings_delays: bool = False
+    """Whether it has `fill_with_delays`: the law of delay `own` stands for its delays."""
 
     @classmethod
     def wrap(cls, thing: Any) -> "Environment":
@@ -45,6 +47,12 @@ class Environment(Registry, ABC):
         played.
         """
 
+    def fill_with_delays(
+        self, rng: np.random.Generator, rounds: NDArray[np.int64]
+    ) -> tuple[Floats, Floats | None, NDArray[np.int64]]:
+        """Return what `fill` returns, and the delay that goes with each loss: (n, n_arms)."""
+        raise InvalidValue(f"{self!r} brings no delays", "delays")
+
 
 class FillsLosses(Protocol):
     """Any object that can stand for an environment."""
@@ -61,6 +69,7 @@ class _Wrapped(Environment, registered=False):
         self.thing = thing
         self.n_arms = check_arms(getattr(thing, "n_arms", None))
         self.longest = getattr(thing, "longest", None)
+        self.brings_delays = callable(getattr(thing, "fill_with_delays", None))
 
     def __repr__(self) -> str:
         return repr(self.thing)
@@ -71,6 +80,11 @@ class _Wrapped(Environment, registered=False):
 
     def fill(self, rng: np.random.Generator, rounds: NDArray[np.int64]) -> tuple[Floats, Floats | None]:
         return self.thing.fill(rng, rounds)
+
+    def fill_with_delays(
+        self, rng: np.random.Generator, rounds: NDArray[np.int64]
+    ) -> tuple[Floats, Floats | None, NDArray[np.int64]]:
+        return self.thing.fill_with_delays(rng, rounds)
 
 
 def check_arms(n_arms: Any) -> int:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from belated import bounds
-from belated.delays import Delays
+from belated.delays import delays_for
 from belated.environments import Environment
 from belated.errors import InvalidValue, unknown
 from belated.templates.display import counted
@@ -36,7 +36,7 @@ class Cell:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "environment", Environment.find(self.environment))
-        object.__setattr__(self, "delays", Delays.find(self.delays))
+        object.__setattr__(self, "delays", delays_for(self.environment, self.delays))
 
     def __repr__(self) -> str:
         return f"Cell({self.id!r}, {self.title}; {counted(self.rounds, 'round')})"

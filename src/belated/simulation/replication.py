@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from belated.core import random
-from belated.delays import Delays
+from belated.delays import Delays, Own
 from belated.environments import Environment, Floats
 from belated.errors import InvalidValue
 from belated.learners import TunedLearner
@@ -86,14 +86,19 @@ def chunks(job: Job, replication: int) -> Iterator[Chunk]:
     seed = random.new_seed(for_losses)
     n_arms = job.environment.n_arms
     for rounds in _pieces(job):
-        expected, losses = job.environment.fill(for_losses, rounds)
+        if isinstance(job.delays, Own):
+            expected, losses, delays = job.environment.fill_with_delays(for_losses, rounds)
+            delays = _filled(job.environment, delays, (rounds.size, n_arms), np.int64)
+        else:
+            expected, losses = job.environment.fill(for_losses, rounds)
+            delays = _fill_delays(job, for_delays, rounds)
         filled = (
             _filled(job.environment, losses, (rounds.size, n_arms), np.float64) if losses is not None else NO_LOSSES
         )
         yield new_chunk(
             first=int(rounds[0]),
             draws=for_draws.random(rounds.size),
-            delays=_fill_delays(job, for_delays, rounds),
+            delays=delays,
             expected=_filled(job.environment, expected, (1 if len(expected) == 1 else rounds.size, n_arms), np.float64),
             horizon=job.rounds,
             losses=filled,
@@ -133,7 +138,10 @@ def _truth(job: Job, replication: int) -> dict[int, dict[str, float]]:
 
 def _all_delays(job: Job, replication: int) -> Iterator[tuple[int, NDArray[np.int64]]]:
     """Yield the delays of a replication in pieces, each with the number of its first round."""
-    _, for_delays, _, _ = _streams(job, replication)
+    for_losses, for_delays, _, _ = _streams(job, replication)
+    if isinstance(job.delays, Own):  # drawn with the losses, from the same random numbers as in `chunks`
+        random.new_seed(for_losses)
+        for_delays = for_losses
     for rounds in _pieces(job):
         yield int(rounds[0]), _fill_delays(job, for_delays, rounds)
 
@@ -227,6 +235,8 @@ def check_job(job: Job) -> None:
     for source in (job.environment, job.delays):
         if source.longest is not None and job.rounds > source.longest:
             raise InvalidValue(f"rounds is {job.rounds}, but {source!r} ends after round {source.longest}")
+    if isinstance(job.delays, Own) and job.delays.environment is not job.environment:
+        raise InvalidValue(f"delays is {job.delays!r}, of another environment than {job.environment!r}", "delays")
     oracle.check(job.learners, job.delays)
     for tuned in job.learners:
         tuned.check_arms(job.environment.n_arms)

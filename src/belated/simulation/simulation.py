@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from belated import learners as catalogue
-from belated.delays import Delays, FillsDelays
+from belated.delays import Delays, FillsDelays, delays_for
 from belated.delays import Recorded as RecordedDelays
 from belated.environments import Environment, FillsLosses, Floats
 from belated.environments import Recorded as RecordedLosses
@@ -170,7 +170,7 @@ def spaced_checkpoints(rounds: int, count: int, spacing: str = "log") -> NDArray
 def simulate(
     learners: Sequence[str | Learner | TunedLearner] | str | Learner | TunedLearner,
     environment: Environment | FillsLosses | str,
-    delays: Delays | FillsDelays | str = "none",
+    delays: Delays | FillsDelays | str | None = None,
     *,
     rounds: int,
     replications: int = 20,
@@ -191,7 +191,8 @@ def simulate(
         (`belated learners` says what) are told the truth, unless it is set.
     environment, delays
         What generates losses and delays, or words for them: `"bernoulli:means=[0.4,0.5]"`, `"pareto:shape=1,scale=10"`.
-        Any object with `n_arms` and `fill`, or with `fill`, will do.
+        Any object with `n_arms` and `fill`, or with `fill`, will do. Without delays, outcomes come at once, or as the
+        environment has them if it brings delays of its own (`"resampled:file=log.csv"`).
     rounds, replications, seed
         How long, how often, and from which random numbers: replication r depends on (seed, r) alone.
     checkpoints, spacing
@@ -221,10 +222,11 @@ def simulate(
     check_count("rounds", rounds)
     check_count("replications", replications)
     check_count("seed", seed, least=0)
+    world = Environment.find(environment)
     job = Job(
         learners=tuned,
-        environment=Environment.find(environment),
-        delays=Delays.find(delays),
+        environment=world,
+        delays=delays_for(world, delays),
         rounds=rounds,
         seed=seed,
         checkpoints=_checkpoints(rounds, checkpoints, spacing),
