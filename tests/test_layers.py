@@ -19,7 +19,7 @@ LEVELS = [
     {"client", "delays", "environments", "inference", "learners", "simplex"},
     {"live", "simulation"},
     {"bounds", "ledger", "trial"},
-    {"audit", "league", "service"},
+    {"audit", "league", "replay", "service"},
     {"report"},
     {"cli"},
 ]
@@ -34,6 +34,8 @@ PUBLIC = [
     "inference",
     "league",
     "learners",
+    "logs",
+    "replay.replay_log",
     "simplex",
     "simulate",
     "simulation.replay",

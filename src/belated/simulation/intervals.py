@@ -1,5 +1,6 @@
 """Means over replications and how far they can be trusted."""
 
+import math
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -25,16 +26,17 @@ class Interval(NamedTuple):
         return f"{mean:,.{digits}f}" + (f" ± {half:,.{digits}f}" if half == half else "")
 
 
-def student_quantile(freedom: int) -> float:
-    """Return the 97.5 % quantile of Student's t: exact for 1 and 2 degrees of freedom, within 0.1 % above.
+def student_quantile(freedom: int, alpha: float = 0.05) -> float:
+    """Return the 1 - alpha/2 quantile of Student's t, the 97.5 % one by default: exact for 1 and 2 degrees of freedom,
+    within 0.1 % above by default.
 
     Hill's expansion of the quantile in powers of 1/freedom around the normal one (Abramowitz & Stegun 26.7.5).
     """
     if freedom == 1:
-        return 12.706204736
+        return 1.0 / math.tan(math.pi * alpha / 2.0)
     if freedom == 2:
-        return 4.302652730
-    z = NormalDist().inv_cdf(0.975)
+        return (1.0 - alpha) * math.sqrt(2.0 / (alpha * (2.0 - alpha)))
+    z = NormalDist().inv_cdf(1.0 - alpha / 2.0)
     terms = (
         (z**3 + z) / 4,
         (5 * z**5 + 16 * z**3 + 3 * z) / 96,

@@ -1,0 +1,217 @@
+"""`replay_log`: the delays in a log, what each learner would have done on it, and which arm wins."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from belated.errors import InvalidValue, unknown
+from belated.inference import Estimate, Estimates, estimates
+from belated.logs import Log
+from belated.replay.delay_profile import DelayProfile, profile
+from belated.replay.off_policy import off_policy
+from belated.replay.values import MOST_ROWS, LearnerValue, learner_values
+
+DEFAULT_LEARNERS = ("guarded", "robust", "thompson", "klucb", "ucb", "uniform")
+ASSIGNED = ("uniform", "shares")
+FAR = 5.0
+"""Standard errors beyond which propensities and what was chosen do not agree."""
+
+
+@dataclass(frozen=True)
+class Reproduced:
+    """Whether a learner that runs again decides as it is on record."""
+
+    learner: str
+    decisions: int
+    propensity_error: float
+    """The largest difference between a propensity on record and the one computed now; 0: bit for bit."""
+    faults: tuple[str, ...]
+    """What is not as on record; nothing, if all is."""
+
+    @property
+    def sentence(self) -> str:
+        if self.faults:
+            return f"{self.learner} does not decide as it is on record: {self.faults[0]}."
+        same = "bit for bit" if self.propensity_error == 0.0 else f"up to {self.propensity_error:.1g} in propensities"
+        return f"{self.learner}, run again on this ledger, makes the same {self.decisions:,} decisions, {same}."
+
+
+@dataclass(frozen=True, repr=False)
+class Replay:
+    """What a log says."""
+
+    log: Log
+    """With its deadline, if there is one."""
+    delays: DelayProfile | None
+    """None where the log does not say when outcomes came."""
+    logged: Estimate
+    """The mean reward of a decision in the log."""
+    values: tuple[LearnerValue, ...]
+    estimates: Estimates
+    alpha: float
+    rows_replayed: int
+    """The first rows of the log, which learners were replayed on."""
+    warnings: tuple[str, ...]
+    reproduced: Reproduced | None = None
+
+    def __repr__(self) -> str:
+        return f"Replay({self.log!r}: {self.estimates.verdict})"
+
+    @property
+    def best(self) -> LearnerValue | None:
+        """The learner with the largest value by `dr`; None where none could be replayed."""
+        told = [each for each in self.values if each.refused is None]
+        return max(told, key=lambda each: each.estimates["dr"].value) if told else None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything as JSON takes it; a number that there is not is None."""
+        log, reproduced = self.log, self.reproduced
+        counts = np.bincount(log.arms, minlength=len(log.labels))
+        outcomes = np.bincount(log.arms[~np.isnan(log.rewards)], minlength=len(log.labels))
+        return {
+            "decisions": log.arms.size,
+            "outcomes": int(outcomes.sum()),
+            "arms": [
+                {"arm": label, "decisions": decided, "outcomes": came}
+                for label, decided, came in zip(log.labels, counts.tolist(), outcomes.tolist(), strict=True)
+            ],
+            "delays": None if self.delays is None else self.delays.as_dict(),
+            "alpha": self.alpha,
+            "logged": self.logged._asdict(),
+            "rows_replayed": self.rows_replayed,
+            "learners": [each.as_dict() for each in self.values],
+            "estimates": self.estimates.as_dict(),
+            "reproduced": None
+            if reproduced is None
+            else {
+                "learner": reproduced.learner,
+                "decisions": reproduced.decisions,
+                "propensity_error": reproduced.propensity_error,
+                "faults": list(reproduced.faults),
+            },
+            "warnings": list(self.warnings),
+        }
+
+
+def replay_log(
+    log: Log,
+    learners: Sequence[Any] = DEFAULT_LEARNERS,
+    *,
+    assigned: str | None = None,
+    deadline: int | None = None,
+    deadline_after: float | None = None,
+    missing_loss: float | None = None,
+    alpha: float = 0.05,
+    control: Any = None,
+    outcomes: str = "settled",
+    seed: int = 0,
+    most_rows: int = MOST_ROWS,
+) -> Replay:
+    """Return the delays in a log, what each learner would have done on it, and which arm wins.
+
+    Parameters
+    ----------
+    log
+        Decisions and what came of them: `belated.logs.read_log`, or `Log.from_arrays`.
+    learners
+        Names, specs or learners.
+    assigned
+        How arms were assigned, where the log has no propensities: `"uniform"`, every arm with the same probability, or
+        `"shares"`, at random with the shares that the log shows, the same at all times.
+    deadline, deadline_after, missing_loss
+        After so many more decisions, or so much time, a decision without an outcome has this loss (1 by default), and
+        later outcomes do not count. By default outcomes are waited for.
+    alpha, control, outcomes
+        As in `belated.inference.estimates`. Intervals of learners' values hold with probability 1 - alpha, too.
+    seed
+        Of the learners' draws, and of resampled logs.
+    most_rows
+        Learners are replayed on so many rows of the log at most, the first ones.
+
+    >>> from belated.logs import Log
+    >>> from belated.replay import replay_log
+    >>> log = Log.from_arrays(["a", "b"] * 500, rewards=[1.0, 0.0] * 500, waits=[3] * 1000)
+    >>> found = replay_log(log, ["thompson"], assigned="uniform")
+    >>> found.delays.overall.quantiles[0], found.logged.value
+    (3.0, 0.5)
+    >>> 0.9 < found.values[0].estimates["rejection"].value <= 1.0
+    True
+    """
+    log = _with_deadline(log, deadline, deadline_after, missing_loss)
+    log, warnings = _with_propensities(log, assigned)
+    return Replay(
+        log=log,
+        delays=profile(log),
+        logged=_logged(log, alpha),
+        values=learner_values(log, learners, alpha=alpha, seed=seed, most_rows=most_rows),
+        estimates=estimates(log, alpha=alpha, control=control, outcomes=outcomes),
+        alpha=alpha,
+        rows_replayed=min(log.arms.size, most_rows),
+        warnings=warnings,
+    )
+
+
+def _with_deadline(log: Log, deadline: int | None, deadline_after: float | None, missing_loss: float | None) -> Log:
+    if deadline is not None and deadline_after is not None:
+        raise InvalidValue("deadline and deadline_after are both given; one of them is needed", "deadline")
+    loss = 1.0 if missing_loss is None else missing_loss
+    if deadline is not None:
+        return log.with_deadline(deadline, loss)
+    if deadline_after is not None:
+        return log.with_deadline_after(deadline_after, loss)
+    if missing_loss is not None:
+        raise InvalidValue(f"missing_loss is {missing_loss!r}, but there is no deadline", "missing_loss")
+    return log
+
+
+def _with_propensities(log: Log, assigned: str | None) -> tuple[Log, tuple[str, ...]]:
+    """Return the log with the propensities that it has or is said to have, and what is odd about them."""
+    if assigned is not None:
+        if assigned not in ASSIGNED:
+            raise unknown("assigned", assigned, ASSIGNED)
+        if not np.isnan(log.propensities).all():
+            raise InvalidValue(f"assigned is {assigned!r}, but the log has propensities; these count", "assigned")
+        n_arms = len(log.labels)
+        shares = np.full(n_arms, 1.0 / n_arms)
+        if assigned == "shares":
+            shares = np.bincount(log.arms, minlength=n_arms) / max(log.arms.size, 1)
+        log = replace(log, propensities=shares[log.arms])
+    if np.isnan(log.propensities).any():
+        return log, ()
+    return log, tuple(_odd_propensities(log))
+
+
+def _odd_propensities(log: Log) -> list[str]:
+    """Return a warning for each arm whose propensities do not go with how often it was chosen.
+
+    1 / propensity, where the arm was chosen, and 0 elsewhere has the mean 1 if propensities are true.
+    """
+    size = log.arms.size
+    inverse = 1.0 / log.propensities
+    means = np.bincount(log.arms, inverse, minlength=len(log.labels)) / size
+    squares = np.bincount(log.arms, inverse**2, minlength=len(log.labels)) / size
+    warnings = []
+    for label, mean, square in zip(log.labels, means.tolist(), squares.tolist(), strict=True):
+        error = math.sqrt(max(square - mean**2, 0.0) / size)
+        # an arm that should be chosen at least once in a hundred decisions has an error of at most 10 / sqrt(n)
+        if mean > 0.0 and abs(mean - 1.0) > FAR * error:
+            often = "more" if mean > 1.0 else "less"
+            warnings.append(
+                f"Arm {label} was chosen {often} often than its propensities say, {mean:.3g} times as often: they may not"
+                " be the true ones, and then the values of learners are wrong."
+            )
+    return warnings
+
+
+def _logged(log: Log, alpha: float) -> Estimate:
+    """Return the mean reward of the log; where rewards are not known, its interval allows for all they may be."""
+    ones = np.ones(log.arms.size)
+    ends = [
+        off_policy(np.where(np.isnan(log.rewards), unknown, log.rewards), ones, ones * 0.0, largest=1.0, alpha=alpha)
+        for unknown in (0.0, 1.0)
+    ]
+    low, high = (each.estimates["ips"] for each in ends)
+    return Estimate((low.value + high.value) / 2.0, low.low, high.high)

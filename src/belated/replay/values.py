@@ -1,0 +1,227 @@
+"""What learners would have been worth on a log: the rejection method, and off-policy estimates along its way.
+
+A learner's value is the mean reward of a decision, expected over its run: over what it draws and what it meets. The log
+is offered to it P times with other draws, and the value is the mean over these passes. How far it may be off comes from
+B passes over logs whose rows are drawn from this one with replacement (the bootstrap): they vary in draws and in rows.
+Where passes over the log itself have variance s^2 and those over resampled logs S^2, the mean of P passes has variance
+S^2 - (1 - 1/P) s^2, with the degrees of freedom of Satterthwaite (1946).
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from belated import learners as catalogue
+from belated.core.rounds import FOREVER
+from belated.errors import InvalidValue
+from belated.inference import Estimate
+from belated.learners import TunedLearner
+from belated.logs import Log
+from belated.replay.off_policy import ESTIMATORS, bernstein, clipped, effective_size, hardly, sums
+from belated.simulation.intervals import student_quantile
+from belated.simulation.rejection import LoggedRows, Rejection
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+METHODS = ("rejection", *ESTIMATORS)
+FEWEST_ROUNDS = 100
+"""That a log must be worth for a learner to be replayed on it."""
+MOST_ROWS = 1_000_000
+"""Of a log that learners are replayed on: its first ones."""
+VISITS = 15_000_000
+"""Rows offered to one learner in all its passes, about."""
+
+
+class LearnerValue(NamedTuple):
+    """What a learner would have done on a log, and what a decision of it would have been worth."""
+
+    learner: str
+    rounds: float
+    """Rows that became its rounds, the mean over passes."""
+    estimates: dict[str, Estimate]
+    """The mean reward of a decision, by each of `METHODS`."""
+    effective_size: float
+    """Of the weighted estimates: rows of its own that would tell as much. The mean over passes."""
+    shares: tuple[float, ...]
+    """How often it plays each arm in these rounds: the mean over passes."""
+    skipped: float
+    """The share of its rounds that it gave up on."""
+    passes: int
+    warning: str | None
+    refused: str | None
+    """Why there are no estimates; None if there are."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything as JSON takes it."""
+        estimates = {name: estimate._asdict() for name, estimate in self.estimates.items()}
+        return {**self._asdict(), "estimates": estimates, "shares": list(self.shares)}
+
+
+def _refused(learner: str, reason: str) -> LearnerValue:
+    return LearnerValue(learner, 0.0, {}, 0.0, (), 0.0, 0, None, reason)
+
+
+class _Pass(NamedTuple):
+    """One time over the rows: estimates with rewards that are not known taken for 0, and for 1."""
+
+    low: Floats
+    """(methods,)"""
+    high: Floats
+    rounds: int
+    effective_size: float
+    arms: Integers
+    """Rounds of each arm."""
+    skipped: int
+    warning: str | None
+    wide: tuple[float, float]
+    """The wide interval."""
+
+
+def cannot_carry(log: Log) -> str | None:
+    """Return why no learner can be replayed on a log; None if one can."""
+    if np.isnan(log.propensities).any():
+        return (
+            "the log does not say with which probability its arms were chosen; a column of propensities is needed, or"
+            " --assigned uniform where every arm had the same chance"
+        )
+    chosen = np.bincount(log.arms, minlength=len(log.labels))
+    if not chosen.all():
+        return f"arm {log.labels[int(np.argmin(chosen))]!r} was never chosen: nothing is known of it"
+    least = float(log.propensities.min())
+    if least == 1.0:
+        return "all propensities are 1: other arms had no chance, so that nothing is known of what they would have done"
+    worth = math.floor(least * log.arms.size)
+    if worth < FEWEST_ROUNDS:
+        return (
+            f"the least propensity is {least:.3g}, so that {log.arms.size:,} decisions are worth {worth:,} rounds of"
+            f" another learner; {FEWEST_ROUNDS} are needed"
+        )
+    return None
+
+
+def learner_values(
+    log: Log, learners: Sequence[Any], *, alpha: float = 0.05, seed: int = 0, most_rows: int = MOST_ROWS
+) -> tuple[LearnerValue, ...]:
+    """Return what each learner would have been worth on a log; where that cannot be told, why."""
+    tuned = [catalogue.tune(each) for each in learners]
+    reason = cannot_carry(log)
+    if reason is not None:
+        return tuple(_refused(each.label, reason) for each in tuned)
+    rows = _rows(log, most_rows)
+    return tuple(_value(each, rows, len(log.labels), alpha, seed) for each in tuned)
+
+
+def _rows(log: Log, most_rows: int) -> LoggedRows:
+    """Return the first rows of a log as they are offered, without draws."""
+    kept = slice(0, most_rows)
+    waits = np.zeros(log.arms.size) if log.waits is None else log.waits
+    delays = np.where(np.isnan(log.rewards) | ~np.isfinite(waits), float(FOREVER), waits)[kept]
+    propensities = log.propensities[kept]
+    nothing = np.empty(0)
+    return LoggedRows(
+        log.arms[kept],
+        1.0 - log.rewards[kept],
+        delays.astype(np.int64),
+        propensities,
+        nothing,
+        nothing,
+        float(propensities.min()),
+    )
+
+
+def pass_counts(rows: int) -> tuple[int, int]:
+    """Return how often so many rows are offered as they are, and how often resampled."""
+    total = min(max(VISITS // max(rows, 1), 15), 240)
+    return total // 3, total - total // 3
+
+
+def _value(tuned: TunedLearner, rows: LoggedRows, n_arms: int, alpha: float, seed: int) -> LearnerValue:
+    size = rows.arms.size
+    worth = int(rows.least * size)
+    try:
+        Rejection(tuned, n_arms, worth)
+    except InvalidValue as error:
+        return _refused(tuned.label, str(error))
+    plain, resampled = pass_counts(size)
+    found = []
+    for k in range(plain + resampled):
+        rng = np.random.default_rng([seed, k])
+        drawn = rows
+        if k >= plain:
+            again = rng.integers(0, size, size)
+            drawn = LoggedRows._make([*(values[again] for values in rows[:4]), *rows[4:]])
+        drawn = drawn._replace(draws=rng.random(size), thinning=rng.random(size))
+        found.append(_one_pass(Rejection(tuned, n_arms, worth), drawn, n_arms, alpha))
+    return _summary(tuned, found[:plain], found[plain:], alpha)
+
+
+def _one_pass(run: Rejection, rows: LoggedRows, n_arms: int, alpha: float) -> _Pass:
+    notes = run.offer(rows)
+    accepted = notes.accepted > 0
+    known = ~np.isnan(rows.losses)
+    ends = []
+    for unknown in (0.0, 1.0):
+        rewards = np.where(known, 1.0 - rows.losses, unknown)
+        mine = rewards[accepted]
+        rejection = float(mine.mean()) if mine.size else math.nan
+        values = np.array([rejection, *sums(rewards, notes.weights, notes.baselines).values])
+        wide = bernstein(rewards, notes.weights, 1.0 / rows.least, alpha)
+        ends.append((values, wide, hardly(rewards, notes.weights)))
+    (low, (lowest, _), warning), (high, (_, highest), other_warning) = ends
+    return _Pass(
+        low=low,
+        high=high,
+        rounds=int(accepted.sum()),
+        effective_size=effective_size(notes.weights),
+        arms=np.bincount(rows.arms[accepted], minlength=n_arms),
+        skipped=int(run.count("skips")),
+        warning=warning or other_warning,
+        wide=(lowest, highest),
+    )
+
+
+def _summary(tuned: TunedLearner, plain: Sequence[_Pass], resampled: Sequence[_Pass], alpha: float) -> LearnerValue:
+    warning = plain[0].warning
+    halves = [
+        _half(*(np.stack([getattr(each, end) for each in some]) for some in (plain, resampled)), alpha)
+        for end in ("low", "high")
+    ]
+    lows = np.nanmean([each.low for each in plain], axis=0)
+    highs = np.nanmean([each.high for each in plain], axis=0)
+    estimates = {}
+    for k, name in enumerate(METHODS):
+        value = float(lows[k] + highs[k]) / 2.0
+        low, high = clipped(float(lows[k]), float(halves[0][k])).low, clipped(float(highs[k]), float(halves[1][k])).high
+        if warning is not None:
+            low, high = min(low, plain[0].wide[0]), max(high, plain[0].wide[1])
+        estimates[name] = Estimate(value, low, high)
+    rounds = np.array([each.rounds for each in plain], dtype=np.float64)
+    arms = np.stack([each.arms for each in plain])
+    return LearnerValue(
+        learner=tuned.label,
+        rounds=float(rounds.mean()),
+        estimates=estimates,
+        effective_size=float(np.mean([each.effective_size for each in plain])),
+        shares=tuple((arms.sum(axis=0) / max(arms.sum(), 1)).tolist()),
+        skipped=float(np.mean([each.skipped / max(each.rounds, 1) for each in plain])),
+        passes=len(plain),
+        warning=warning,
+        refused=None,
+    )
+
+
+def _half(own: Floats, other: Floats, alpha: float) -> Floats:
+    """Return half the width of the interval around the mean of passes over the log itself, for each method."""
+    passes = len(own)
+    within, total = np.nanvar(own, axis=0, ddof=1), np.nanvar(other, axis=0, ddof=1)
+    less = (1.0 - 1.0 / passes) * within
+    variance = np.maximum(total - less, total / passes)
+    noise = total**2 / (len(other) - 1) + less**2 / (passes - 1)
+    freedom = np.divide(variance**2, noise, out=np.full(variance.size, 1e3), where=noise > 0.0)
+    quantiles = np.array([student_quantile(max(int(each), 1), alpha) for each in np.minimum(freedom, 1e3)])
+    half: Floats = quantiles * np.sqrt(variance)
+    return half
