@@ -138,4 +138,4 @@ def test_public_paths_work_after_a_bare_import(path: str) -> None:
 def test_what_is_not_there_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'bandits'"):
         _ = belated.bandits
-    assert set(PUBLIC) - {"simulation.replay", "trial.design"} <= set(dir(belated))
+    assert set(PUBLIC) - {"replay.replay_log", "simulation.replay", "trial.design"} <= set(dir(belated))

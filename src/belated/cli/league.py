@@ -26,6 +26,9 @@ from belated.simulation import frames, parallel
 def league(options: argparse.Namespace, out: Output) -> int:
     """Run a league; return 1 where a cell failed."""
     cells = _cells(options, suites.SUITES[options.suite])
+    if options.suite in ("full", "real") and not options.cells and (not options.family or "real" in options.family):
+        for name, reason in suites.left_out.items():
+            out.note(f"cell {name} is left out: {reason}")
     chosen = competitors(options.learners)
     if options.learners is None:  # of the catalogue, those that can play somewhere
         able = tuple(each for each in chosen if any(can_play(each, cell) for cell in cells))

@@ -66,6 +66,9 @@ def cells(options: argparse.Namespace, out: Output) -> int:
     found = suite.find(options.patterns) if options.patterns else tuple(suite.suite.values())
     if options.family:
         found = suite.within(found, options.family)
+    if not options.patterns and (not options.family or "real" in options.family):
+        for name, reason in suite.left_out.items():
+            out.note(f"cell {name} is left out: {reason}")
     data = [
         {
             "id": cell.id,

@@ -7,6 +7,7 @@ they are coins (`belated.core.random`), the losses. All learners of one replicat
 
 from belated.environments.adversarial import Blocks, Constrained, Corrupted, Drifting, Resonant, Rhythm, Switching
 from belated.environments.environment import Environment, Filled, FillsLosses, Floats, Rounds, check_arms
+from belated.environments.public import Public
 from belated.environments.resampled import Resampled
 from belated.environments.stochastic import Bernoulli, Beta, Recorded, Revenue, Stochastic
 
@@ -21,6 +22,7 @@ __all__ = [
     "Filled",
     "FillsLosses",
     "Floats",
+    "Public",
     "Recorded",
     "Resampled",
     "Resonant",

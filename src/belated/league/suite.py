@@ -16,6 +16,7 @@ from belated import bounds
 from belated.delays import delays_for
 from belated.environments import Environment
 from belated.errors import InvalidValue, unknown
+from belated.logs import public
 from belated.templates.display import counted
 
 ROUNDS = 100_000
@@ -90,6 +91,7 @@ FAMILIES: Mapping[str, str] = MappingProxyType(
         "revenue": "skewed revenue, mostly none",
         "rhythm": "a weekly rhythm of all arms",
         "trials": "short trials with delays of a tenth to a half of them",
+        "real": "outcomes, and where they are known delays, of real experiments",
         "constrained": "the level of all losses jumps, the gap stays",
         "changing": "the best arm changes",
         "corrupted": "stochastic losses, some of them corrupted",
@@ -292,6 +294,21 @@ _PRACTICE = (
     ("trials", "trial-k3/by-loss-of-1500", _means(0.55, 0.7, 0.7), "byloss:good=(geometric:mean=100),bad=400", 1500),
 )
 
+# A click is known soon, its absence when the visit is over. The data do not say when; these delays are made up.
+_VISIT = "byloss:good=(geometric:mean=20),bad=200"
+
+# (id, data, environment, delays, rounds)
+_REAL = (
+    *(
+        (f"open-bandit-{name}/{law}", f"open-bandit-{name}", f"public:data=open-bandit-{name}", delays, 200_000)
+        for name, law, delays in (("men", "none", "none"), ("men", "visit", _VISIT), ("women", "visit", _VISIT))
+    ),
+    ("open-bandit-all/visit", "open-bandit-all", "public:data=open-bandit-all", _VISIT, 500_000),
+    ("actg175/daily", "actg175", "public:data=actg175,accrual=1", "own", 2139),
+    ("actg175/one-in-five-days", "actg175", "public:data=actg175,accrual=0.2", "own", 2139),
+    ("rossi/ten-a-week", "rossi", "public:data=rossi,accrual=10", "own", 2000),
+)
+
 _QUICK = (
     "stochastic-k10/none",
     "stochastic-k10/100",
@@ -322,13 +339,27 @@ practice: Mapping[str, Cell] = MappingProxyType(
 )
 """The cells that follow practice: rare outcomes, slow arms, deadlines, short trials."""
 
-suite: Mapping[str, Cell] = MappingProxyType({**paper, **practice})
+left_out: Mapping[str, str] = MappingProxyType(
+    {id: reason for id, data, *_ in _REAL if (reason := public.missing(data)) is not None}
+)
+"""Cells of real data that cannot be played here, and why: a package that carries the data is not installed."""
+
+real: Mapping[str, Cell] = MappingProxyType(
+    {
+        id: Cell(id, environment, delays, rounds, "real")
+        for id, _, environment, delays, rounds in _REAL
+        if id not in left_out
+    }
+)
+"""The cells of real data."""
+
+suite: Mapping[str, Cell] = MappingProxyType({**paper, **practice, **real})
 """All cells by id."""
 
 quick: Mapping[str, Cell] = MappingProxyType({name: suite[name].at(QUICK_ROUNDS) for name in _QUICK})
 """A few of them at 20,000 rounds."""
 
-SUITES = {"full": suite, "paper": paper, "practice": practice, "quick": quick}
+SUITES = {"full": suite, "paper": paper, "practice": practice, "real": real, "quick": quick}
 
 
 def find(ids: Iterable[str]) -> tuple[Cell, ...]:
@@ -337,9 +368,17 @@ def find(ids: Iterable[str]) -> tuple[Cell, ...]:
     for wanted in ids:
         matching = {name: cell for name, cell in suite.items() if wanted.endswith("*") and name.startswith(wanted[:-1])}
         if not matching and wanted not in suite:
-            raise unknown("cell", wanted, suite)
+            raise _not_there(wanted)
         found |= matching or {wanted: suite[wanted]}
     return tuple(found.values())
+
+
+def _not_there(wanted: str) -> InvalidValue:
+    """Return the error for a cell that is not in the suite, or is left out of it here."""
+    absent = [id for id in left_out if id == wanted or (wanted.endswith("*") and id.startswith(wanted[:-1]))]
+    if absent:
+        return InvalidValue(f"cell {absent[0]} is left out here: {left_out[absent[0]]}", "cell")
+    return unknown("cell", wanted, suite)
 
 
 def within(cells: Iterable[Cell], families: Iterable[str]) -> tuple[Cell, ...]:
@@ -349,6 +388,8 @@ def within(cells: Iterable[Cell], families: Iterable[str]) -> tuple[Cell, ...]:
         if name not in FAMILIES:
             raise unknown("family", name, FAMILIES)
     found = tuple(cell for cell in cells if cell.family in wanted)
+    if not found and wanted == ["real"] and left_out:
+        raise _not_there(next(iter(left_out)))
     if not found:
         raise InvalidValue(f"none of the cells is of the family {' or '.join(wanted)}", "family")
     return found

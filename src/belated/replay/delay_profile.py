@@ -95,7 +95,7 @@ def profile(log: Log) -> DelayProfile | None:
     size = log.arms.size
     came = ~np.isnan(log.rewards)
     waits = np.where(came, log.waits, np.inf)
-    ages: Floats = size - 1.0 - np.arange(size)
+    ages = np.arange(size - 1.0, -1.0, -1.0)
     in_decisions = _group("all", waits, ages)
     unit, delays = "decisions", waits
     if log.durations is not None:

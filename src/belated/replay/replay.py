@@ -196,12 +196,11 @@ def _odd_propensities(log: Log) -> list[str]:
     warnings = []
     for label, mean, square in zip(log.labels, means.tolist(), squares.tolist(), strict=True):
         error = math.sqrt(max(square - mean**2, 0.0) / size)
-        # an arm that should be chosen at least once in a hundred decisions has an error of at most 10 / sqrt(n)
         if mean > 0.0 and abs(mean - 1.0) > FAR * error:
             often = "more" if mean > 1.0 else "less"
             warnings.append(
-                f"Arm {label} was chosen {often} often than its propensities say, {mean:.3g} times as often: they may not"
-                " be the true ones, and then the values of learners are wrong."
+                f"Arm {label} was chosen {often} often than its propensities say, {mean:.3g} times as often: they may"
+                " not be the true ones, and then the values of learners are wrong."
             )
     return warnings
 

@@ -187,7 +187,7 @@ def _one_pass(run: Rejection, rows: LoggedRows, n_arms: int, alpha: float) -> _P
 def _summary(tuned: TunedLearner, plain: Sequence[_Pass], resampled: Sequence[_Pass], alpha: float) -> LearnerValue:
     warning = plain[0].warning
     halves = [
-        _half(*(np.stack([getattr(each, end) for each in some]) for some in (plain, resampled)), alpha)
+        _half(np.stack([getattr(one, end) for one in plain]), np.stack([getattr(one, end) for one in resampled]), alpha)
         for end in ("low", "high")
     ]
     lows = np.nanmean([each.low for each in plain], axis=0)
