@@ -57,7 +57,7 @@ def test_columns_by_other_names(tmp_path: Path) -> None:
         {"variant": "b", "y": 1, "pscore": 0.5, "when": "2026-01-02"},
     ]
     path = write(tmp_path / "log.csv", rows)
-    log = read_log(path, loss="y", order="when")
+    log = read_log(path, loss="y", time="when")
     assert log.rewards.tolist() == [1.0, 0.0]
     assert log.propensities.tolist() == [0.5, 0.5]
     assert read_log(path, reward="y").rewards.tolist() == [0.0, 1.0]
@@ -68,12 +68,7 @@ def test_columns_by_other_names(tmp_path: Path) -> None:
     [
         ("arm,reward\na,1\nb,2\n", "line 3: reward is '2'; a number from 0 to 1"),
         ("arm,reward\na,1\nb,much\n", "line 3: reward is 'much'; a number is needed"),
-        ("arm,reward,propensity\na,1,0.5\nb,1,0\n", r"propensities\[1\] is 0.0"),
-        (
-            "round,arm,reward\n1,a,1\n3,b,1\n2,b,1\n",
-            "line 4: round goes back from 3.0 to 2.0; decisions are needed in the order",
-        ),
-        ("time,arm,reward\n2026-02-01,a,1\n2026-01-01,b,1\n", "line 3: time goes back from 2026-02-01 to 2026-01-01"),
+        ("arm,reward,propensity\na,1,0.5\nb,1,0\n", "line 3: propensity is '0'; a number above 0, at most 1"),
         ("id,arm,reward\nx,a,1\nx,b,1\n", "line 3: decision 'x' is there twice"),
         ("arm,reward\na,1\nb\n", "^[^,]*, line 3: 2 cells are needed"),
         ("arm,reward\na,1\n,1\n", "line 3: arm is empty"),
@@ -100,7 +95,7 @@ def test_lines_that_are_not_json_are_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidValue, match="line 2: an object is needed"):
         read_log(path)
     path.write_text('{"arm": "a", "reward": 1}\n{"reward": 1}\n')
-    with pytest.raises(InvalidValue, match="line 2: there is no 'arm'"):
+    with pytest.raises(InvalidValue, match="line 2: arm is empty"):
         read_log(path)
 
 
@@ -117,9 +112,13 @@ def test_other_files_and_columns_are_refused(tmp_path: Path) -> None:
 def test_bad_events_are_named_by_line(tmp_path: Path) -> None:
     path = tmp_path / "events.csv"
     head = "number,kind,at,round,decision,arm,propensity,loss,receipt,waited,key\n"
-    path.write_text(f"{head}1,decision,t,1,x,a,0.5,,,,\n2,outcome,t,2,y,a,,0.5,used,1,\n")
+    path.write_text(
+        f"{head}1,decision,2026-01-01T00:00:00Z,1,x,a,0.5,,,,\n2,outcome,2026-01-01T00:00:01Z,2,y,a,,0.5,used,1,\n"
+    )
     with pytest.raises(InvalidValue, match="line 3: there is an outcome of decision 2, which was not made"):
         read_log(path)
-    path.write_text(f"{head}1,decision,t,1,x,a,0.5,,,,\n2,outcome,t,1,x,a,,1.5,used,1,\n")
+    path.write_text(
+        f"{head}1,decision,2026-01-01T00:00:00Z,1,x,a,0.5,,,,\n2,outcome,2026-01-01T00:00:01Z,1,x,a,,1.5,used,1,\n"
+    )
     with pytest.raises(InvalidValue, match=r"line 3: loss is '1\.5'; a number from 0 to 1"):
         read_log(path)

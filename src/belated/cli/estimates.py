@@ -1,14 +1,13 @@
 """`belated estimates`: which arm wins, and how sure."""
 
 import argparse
-from contextlib import closing
 from pathlib import Path
 
 from belated import inference
+from belated.cli.logs import log_of_options
 from belated.cli.output import Output
-from belated.errors import InvalidValue, needs_extra
-from belated.inference import Log, course, read_log
-from belated.logs.files import FORMATS, GUESSES, columns_of
+from belated.errors import InvalidValue
+from belated.inference import course
 from belated.report import figures
 from belated.report.estimates import arms_table, differences_table, draw_course, sentences
 
@@ -16,7 +15,7 @@ from belated.report.estimates import arms_table, differences_table, draw_course,
 def estimates(options: argparse.Namespace, out: Output) -> int:
     """Print what is known of the arms of an experiment, or of a log; draw intervals over time."""
     kind = _kind(options.figure)
-    log = _log(options, out)
+    log = log_of_options(options, out).log
     labels = {str(label): label for label in log.labels}
     found = inference.estimates(
         log,
@@ -46,31 +45,3 @@ def _kind(figure: Path | None) -> str:
     if kind not in ("png", "svg", "pdf"):
         raise InvalidValue(f"the figure is {str(figure)!r}; a name that ends in .png, .svg or .pdf is needed")
     return kind
-
-
-def _log(options: argparse.Namespace, out: Output) -> Log:
-    """Return the log in a file, or of an experiment in the ledger."""
-    path = Path(options.source)
-    columns = {what: getattr(options, what) for what in GUESSES}
-    if path.suffix in FORMATS:
-        log = read_log(path, **columns)
-        if found := columns_of(path, **columns):
-            out.note("columns: " + ", ".join(f"{what} is {name!r}" for what, name in found.items()))
-        return log
-    if path.is_file():
-        raise InvalidValue(f"{path} ends in {path.suffix!r}; a file must end in {', '.join(FORMATS)}")
-    for what, name in columns.items():
-        if name is not None:
-            raise InvalidValue(f"--{what} is {name!r}, but {options.source!r} is not a file with columns", what)
-    with needs_extra("the ledger", "service"):
-        from belated.ledger import open_ledger
-        from belated.ledger.estimates import log_of
-    with closing(open_ledger(options.store, read_only=True)) as ledger:
-        record = ledger.find(options.source)
-        if record is None:
-            names = ", ".join(each.name for each in ledger.all_outlines()) or "none"
-            raise InvalidValue(
-                f"there is no experiment {options.source!r} in {ledger.store}: there are {names}; a file must end in"
-                f" {', '.join(FORMATS)}"
-            )
-        return log_of(ledger, record)

@@ -3,23 +3,20 @@
 from pathlib import Path
 from typing import Any
 
-from belated.cli.options import add_command, add_store, add_tables, whole
+from belated.cli.options import add_command, add_tables, whole
+from belated.cli.parser_logs import LOG_HELP, add_log
 
-ESTIMATES_HELP = """\
+ESTIMATES_HELP = f"""\
 Which arm wins, and how sure is that? Means of the arms, differences, the winner and the uplift, with
 intervals that hold however arms were chosen and however often you look.
 
-NAME   of an experiment in the ledger, or a file: CSV, NDJSON or Parquet, with a row for each decision
-       in the order in which they were made (columns arm, reward or loss, propensity if there is one;
-       an empty reward is not known yet), or an export of `belated ledger export`.
-"""
+{LOG_HELP}"""
 
 
 def add(commands: Any) -> None:
     """Add the command."""
     command = add_command(commands, "estimates", "tell which arm wins and how sure that is", ESTIMATES_HELP)
-    command.add_argument("source", metavar="NAME|FILE", help="an experiment, or a file")
-    add_store(command)
+    add_log(command)
     command.add_argument(
         "--alpha",
         type=float,
@@ -49,14 +46,4 @@ def add(commands: Any) -> None:
     )
     command.add_argument("--missing-loss", type=float, metavar="X", help="with --deadline; default: 1")
     command.add_argument("--figure", type=Path, metavar="FILE", help="draw intervals over time: .png, .svg or .pdf")
-    columns = command.add_argument_group("columns of a file", "by default they are found by their usual names")
-    for name, what in (
-        ("arm", "the arm"),
-        ("reward", "the reward, from 0 to 1"),
-        ("loss", "the loss, from 0 to 1, in place of a reward"),
-        ("propensity", "the probability with which the arm was chosen"),
-        ("order", "a round or a time, which must not go back"),
-        ("id", "the id of the decision"),
-    ):
-        columns.add_argument(f"--{name}", metavar="COLUMN", help=what)
     add_tables(command)

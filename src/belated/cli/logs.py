@@ -1,0 +1,61 @@
+"""The log that a command is given: of an experiment in the ledger, or in a file."""
+
+import argparse
+from contextlib import closing
+from pathlib import Path
+
+from belated.cli.output import Output
+from belated.errors import InvalidValue, needs_extra
+from belated.logs import Log, ReadLog, read_log_file
+from belated.logs.columns import GUESSES
+from belated.logs.files import FORMATS
+from belated.logs.rejections import LEAVE_OUT, Rejections
+
+
+def log_of_options(options: argparse.Namespace, out: Output) -> ReadLog:
+    """Return the log that is asked for; say how it was read."""
+    path = Path(options.source)
+    if path.suffix in FORMATS:
+        return _log_of_file(options, out)
+    if path.is_file():
+        raise InvalidValue(f"{path} ends in {path.suffix!r}; a file must end in {', '.join(FORMATS)}")
+    for what in (*GUESSES, "arms", "rejected"):
+        if (given := getattr(options, what)) is not None:
+            name = what.replace("_", "-")
+            raise InvalidValue(f"--{name} is {given!r}, but {options.source!r} is not a file with columns", what)
+    return ReadLog(log_of_experiment(options.source, options.store), {}, Rejections(), ())
+
+
+def _log_of_file(options: argparse.Namespace, out: Output) -> ReadLog:
+    columns = {what: getattr(options, what) for what in GUESSES}
+    bad_rows = options.bad_rows.replace("-", " ")
+    try:
+        read = read_log_file(options.source, bad_rows=bad_rows, arms=options.arms, **columns)
+    except InvalidValue as error:
+        raise InvalidValue(str(error).replace(LEAVE_OUT, "--bad-rows leave-out"), error.field) from None
+    if read.columns:
+        out.note("columns: " + ", ".join(f"{what} is {name!r}" for what, name in read.columns.items()))
+    for note in read.notes:
+        out.note(note)
+    if read.rejections.total:
+        out.note(read.rejections.sentence)
+    if options.rejected is not None:
+        read.rejections.write(options.rejected)
+        out.note(f"written: {options.rejected}")
+    return read
+
+
+def log_of_experiment(name: str, store: str) -> Log:
+    """Return the log of an experiment in the ledger."""
+    with needs_extra("the ledger", "service"):
+        from belated.ledger import open_ledger
+        from belated.ledger.estimates import log_of
+    with closing(open_ledger(store, read_only=True)) as ledger:
+        record = ledger.find(name)
+        if record is None:
+            names = ", ".join(each.name for each in ledger.all_outlines()) or "none"
+            raise InvalidValue(
+                f"there is no experiment {name!r} in {ledger.store}: there are {names}; a file must end in"
+                f" {', '.join(FORMATS)}"
+            )
+        return log_of(ledger, record)

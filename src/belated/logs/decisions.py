@@ -1,0 +1,183 @@
+"""Logs with a row for each decision."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from belated.errors import InvalidValue, check_positive
+from belated.logs.ids import Ids
+from belated.logs.labels import Labels
+from belated.logs.log import Arm, Floats, Log, waits_of
+from belated.logs.pieces import Source
+from belated.logs.rejections import (
+    EMPTY_TIME,
+    NO_NUMBER,
+    NO_OUTCOME_TIME,
+    NO_PROPENSITY,
+    NO_REWARD,
+    NO_SHARE,
+    TOO_EARLY,
+    Checked,
+    Rejections,
+)
+from belated.logs.times import Clock, durations
+from belated.logs.values import numbers, texts
+
+_ROUNDING = 1e-9
+"""100 * 1.1 is a little more than 110, and is meant to be 110."""
+_NOTHING_YET = -1.0
+"""The reward, until the log is made, where it is 0 and no outcome has come."""
+
+
+class DecisionReader:
+    """Makes a log of rows, each a decision with what came of it."""
+
+    def __init__(
+        self,
+        source: Source,
+        columns: Mapping[str, str],
+        rejections: Rejections,
+        arms: Sequence[Arm] | None = None,
+        accrual: float | None = None,
+    ) -> None:
+        """columns: what for -> name; accrual: how many decisions are made in a unit of the delay, without times."""
+        if accrual is not None:
+            check_positive("accrual", accrual)
+            if "time" in columns or "delay" not in columns:
+                raise InvalidValue(
+                    f"accrual is {accrual}; it is for logs that have a delay, but no time of decisions", "accrual"
+                )
+        self._source, self._columns, self._rejections = source, columns, rejections
+        self._accrual = 1.0 if accrual is None else accrual
+        self._outcome = columns.get("loss") or columns["reward"]
+        self._when = columns.get("outcome_time") or columns.get("delay")
+        self._labels, self._clock = Labels(arms), Clock(source.word)
+        self._parts: dict[str, list[Any]] = {name: [] for name in ("arms", "rewards", "propensities")}
+        self._left_out: Any = None
+        self.notes: list[str] = []
+        """What was done with the log, in sentences."""
+
+    def read(self) -> None:
+        """Read all rows; bad ones are noted as rejected."""
+        ids = Ids(self._source, self._columns["id"], self._rejections) if "id" in self._columns else None
+        names = list(dict.fromkeys(self._columns.values()))
+        for piece in self._source.pieces(names, self._rejections, self._columns["arm"]):
+            rows = Checked(piece.frame, piece.lines, self._rejections)
+            found = self._converted(rows)
+            if ids is not None:
+                ids.add(rows)
+            for name, values in found.items():
+                self._parts.setdefault(name, []).append(values if rows.good.all() else values[rows.good])
+        self._left_out = None if ids is None else ids.is_later()
+
+    def _converted(self, rows: Checked) -> dict[str, Any]:
+        """Return arms, rewards and all else there is of some rows."""
+        found: dict[str, Any] = {
+            "arms": self._labels.places(rows, self._columns["arm"]),
+            "rewards": self._rewards(rows),
+            "propensities": propensities(rows, self._columns.get("propensity")),
+        }
+        if name := self._columns.get("time"):
+            times = self._clock.times(rows, name)
+            rows.reject(times.is_empty, name, texts(rows.frame[name]), EMPTY_TIME)
+            found["times"] = times.values
+        if self._when is not None:
+            found["durations"] = self._durations(rows, found["rewards"], found.get("times"))
+        return found
+
+    def _rewards(self, rows: Checked) -> Floats:
+        """Return the rewards, nan where there is none."""
+        values = shares(rows, self._outcome)
+        return 1.0 - values if "loss" in self._columns else values
+
+    def _durations(self, rows: Checked, rewards: Floats, times: Floats | None) -> Floats:
+        """Return how much time outcomes took, inf where they have not come; mark the rewards of those."""
+        name = self._when or ""
+        timed = "outcome_time" in self._columns
+        given = self._clock.times(rows, name) if timed else durations(rows, name)
+        shown = texts(rows.frame[name])
+        rows.reject(~given.is_empty & np.isnan(rewards), name, shown, NO_REWARD, self._outcome)
+        rows.reject(
+            given.is_empty & (rewards > 0), self._outcome, texts(rows.frame[self._outcome]), NO_OUTCOME_TIME, name
+        )
+        rewards[given.is_empty & (rewards == 0)] = _NOTHING_YET
+        took = given.values
+        if times is not None and timed:
+            took = _differences(given.values, times)
+            rows.reject(took < 0, name, shown, TOO_EARLY)
+        return np.where(given.is_empty, np.inf, took)
+
+    def log(self) -> Log:
+        """Return the log of the good rows."""
+        kept = ... if self._left_out is None else ~self._left_out
+        columns = {name: np.concatenate(self._parts.pop(name))[kept] for name in list(self._parts)}
+        if (times := columns.get("times")) is not None:
+            self._sort(columns, times)
+        rewards = columns["rewards"]
+        if nothing_yet := int(np.count_nonzero(rewards == _NOTHING_YET)):
+            rewards[rewards == _NOTHING_YET] = np.nan
+            self._note_nothing_yet(nothing_yet)
+        labels, arms = self._labels.sorted(columns.pop("arms"))
+        times, took = columns.get("times"), columns.get("durations")
+        return Log(
+            labels=labels,
+            arms=arms,
+            rewards=rewards,
+            propensities=columns["propensities"],
+            waits=None if took is None else self._waits(times, took),
+            times=times,
+            durations=took,
+            in_seconds=self._clock.in_seconds,
+        )
+
+    def _sort(self, columns: dict[str, Any], times: Floats) -> None:
+        """Put decisions into the order of time, unless they are."""
+        if late := int(np.count_nonzero(times < np.maximum.accumulate(times))):
+            order = np.argsort(times, kind="stable")
+            for name in columns:
+                columns[name] = columns[name][order]
+            rows = "1 row was" if late == 1 else f"{late:,} rows were"
+            self.notes.append(f"{rows} not in the order of {self._columns['time']}: all are sorted by it.")
+
+    def _waits(self, times: Floats | None, took: Floats) -> Floats:
+        if times is not None:
+            return waits_of(times, took)
+        return np.maximum(np.ceil(took * self._accrual - _ROUNDING), 0.0)
+
+    def _note_nothing_yet(self, count: int) -> None:
+        rows, they = (
+            ("1 row has", "it counts as a decision")
+            if count == 1
+            else (f"{count:,} rows have", "they count as decisions")
+        )
+        nothing = "loss 1" if "loss" in self._columns else "reward 0"
+        self.notes.append(
+            f"{rows} {nothing} and no {self._when}: {they} without an outcome; a deadline says what that means."
+        )
+
+
+def shares(rows: Checked, name: str) -> Floats:
+    """Return numbers from 0 to 1, nan where there is none; other rows are bad."""
+    given, shown = numbers(rows.frame[name]), texts(rows.frame[name])
+    rows.reject(given.is_wrong, name, shown, NO_NUMBER)
+    rows.reject((given.values < 0) | (given.values > 1), name, shown, NO_SHARE)
+    return given.values
+
+
+def propensities(rows: Checked, name: str | None) -> Floats:
+    """Return propensities, nan where they are not known; rows with impossible ones are bad."""
+    if name is None:
+        return np.full(rows.lines.size, np.nan)
+    given, shown = numbers(rows.frame[name]), texts(rows.frame[name])
+    rows.reject(given.is_wrong, name, shown, NO_NUMBER)
+    rows.reject((given.values <= 0) | (given.values > 1), name, shown, NO_PROPENSITY)
+    return given.values
+
+
+def _differences(outcome_times: Floats, times: Floats) -> Floats:
+    """Return how much later outcomes came, such that the sum is again when they came, in spite of rounding."""
+    took = outcome_times - times
+    back = times + took
+    took = np.where(back < outcome_times, np.nextafter(took, np.inf), took)
+    return np.where(back > outcome_times, np.nextafter(took, -np.inf), took)

@@ -1,0 +1,176 @@
+"""Times in logs: numbers in any unit, or dates, which become seconds since 1970."""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from belated.logs.log import Floats
+from belated.logs.rejections import BELOW_ZERO, NO_NUMBER, NO_TIME, OTHER_TIME, Checked, Mask
+from belated.logs.values import Numbers, is_empty, numbers, texts
+
+if TYPE_CHECKING:
+    import polars
+
+_OFFSET = "[Zz]|[+-](?:[01][0-9]|2[0-3])(?::?[0-5][0-9])?"
+_FORM = (
+    "^[0-9]{4}-[0-9]{2}-[0-9]{2}"
+    r"(?:[Tt ](?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:\.[0-9]+)?)?"
+    f" ?(?:{_OFFSET})?)?$"
+)
+"""A date, alone or with a time, which may have a zone."""
+_ZONE = f"({_OFFSET})$"
+_AFTER_MINUTES = 16
+"""Where a zone may begin in a date with a time."""
+_MICROSECONDS = 1e6
+
+
+class _Dates(NamedTuple):
+    """A column of dates."""
+
+    seconds: Floats
+    """Since 1970; nan where there is no date."""
+    is_zoned: Mask
+
+
+class Clock:
+    """Reads the columns with the times of a log, all of which must be of one kind, told by the first time there is."""
+
+    def __init__(self, word: str) -> None:
+        """word: what rows are counted in."""
+        self._word = word
+        self._first: int | None = None
+        self.in_seconds = False
+        """Whether times are dates, given as seconds."""
+        self._is_zoned = False
+
+    def times(self, rows: Checked, name: str) -> Numbers:
+        """Return the times in a column; rows with another kind of time are bad."""
+        import polars
+
+        column = rows.frame[name]
+        if column.dtype.is_temporal() and column.dtype not in (polars.Duration, polars.Time):
+            empty = column.is_null().to_numpy()
+            nothing = Numbers(np.full(empty.size, np.nan), empty, ~empty)
+            return self._of_one_kind(rows, name, texts(column), nothing, _native(column))
+        as_numbers = numbers(column) if column.dtype.is_numeric() else None
+        if as_numbers is None:
+            column = texts(column)
+            # the first decides which of the two is tried; the other is needed only to say what is wrong
+            as_numbers = _no_numbers(column) if self._expects_dates(column) else numbers(column)
+        if not as_numbers.is_wrong.any():
+            dates = _Dates(np.full(len(column), np.nan), np.zeros(len(column), dtype=np.bool_))
+        else:
+            dates = _parsed(texts(column), as_numbers.is_wrong)
+        return self._of_one_kind(rows, name, texts(column), as_numbers, dates)
+
+    def _expects_dates(self, column: "polars.Series") -> bool:
+        if self._first is not None:
+            return self.in_seconds
+        return bool(column.head(1000).str.contains("^[0-9]{4}-").any())
+
+    def _of_one_kind(self, rows: Checked, name: str, shown: "polars.Series", given: Numbers, dates: _Dates) -> Numbers:
+        """Return times of the kind that the first one has."""
+        is_date = ~np.isnan(dates.seconds)
+        is_number = ~given.is_wrong & ~given.is_empty
+        # where dates are expected, numbers were not read as such
+        unread = ~is_date & given.is_wrong
+        if unread.any():
+            is_number[unread] = ~numbers(shown.filter(unread)).is_wrong
+        rows.reject(unread & ~is_number, name, shown, NO_TIME)
+        known = (is_date | is_number) & rows.good
+        if self._first is None and known.any():
+            k = int(np.argmax(known))
+            self._first = int(rows.lines[k])
+            self.in_seconds, self._is_zoned = bool(is_date[k]), bool(dates.is_zoned[k])
+        where = f"where {self._word} {self._first} has"
+        if not self.in_seconds:
+            rows.reject(is_date, name, shown, OTHER_TIME, f"is a date, {where} a number")
+            return given
+        rows.reject(is_number, name, shown, OTHER_TIME, f"is a number, {where} a date")
+        differs = f"has no time zone, {where} one" if self._is_zoned else f"has a time zone, {where} none"
+        rows.reject(is_date & (dates.is_zoned != self._is_zoned), name, shown, OTHER_TIME, differs)
+        return Numbers(dates.seconds, given.is_empty, ~is_date & ~given.is_empty)
+
+
+def durations(rows: Checked, name: str) -> Numbers:
+    """Return how much time outcomes took, from a column; rows in which that is below 0 are bad."""
+    import polars
+
+    column = rows.frame[name]
+    if column.dtype == polars.Duration:
+        column = column.dt.total_microseconds() / _MICROSECONDS
+    given, shown = numbers(column), texts(column)
+    rows.reject(given.is_wrong, name, shown, NO_NUMBER)
+    rows.reject(given.values < 0, name, shown, BELOW_ZERO)
+    return given
+
+
+def _no_numbers(column: "polars.Series") -> Numbers:
+    empty = is_empty(column)
+    return Numbers(np.full(empty.size, np.nan), empty, ~empty)
+
+
+def _native(column: "polars.Series") -> _Dates:
+    """Return a column of dates as seconds."""
+    import polars
+
+    is_zoned = getattr(column.dtype, "time_zone", None) is not None
+    if column.dtype == polars.Date:
+        column = column.cast(polars.Datetime("us"))
+    seconds = column.dt.epoch("us") / _MICROSECONDS
+    if column.dtype.time_unit == "ns":
+        seconds = column.dt.epoch("ns") / 1e9
+    return _Dates(seconds.cast(polars.Float64).to_numpy(), np.full(len(column), is_zoned))
+
+
+def _parsed(column: "polars.Series", wanted: Mask) -> _Dates:
+    """Return the dates in texts, where they are wanted."""
+    import polars
+
+    seconds = np.full(len(column), np.nan)
+    is_zoned = np.zeros(len(column), dtype=np.bool_)
+    part = column if wanted.all() else column.filter(wanted)
+    part = part.str.strip_chars()
+    has_form = part.str.contains(_FORM)
+    part = part.set(~has_form, None) if not has_form.all() else part
+    text = polars.col("text")
+
+    def whole(start: int) -> "polars.Expr":
+        return text.str.slice(start, 2).cast(polars.Int64, strict=False).fill_null(0)
+
+    tail = text.str.slice(_AFTER_MINUTES)
+    fields = (
+        part.alias("text")
+        .to_frame()
+        .select(
+            text.str.slice(0, 10).str.to_date("%Y-%m-%d", strict=False).cast(polars.Int64).alias("day"),
+            whole(11).alias("hour"),
+            whole(14).alias("minute"),
+            polars.when(text.str.slice(_AFTER_MINUTES, 1) == ":").then(whole(17)).otherwise(0).alias("second"),
+            tail.str.contains(".", literal=True).any().alias("has_fractions"),
+            tail.str.contains("[Zz+-]").any().alias("has_zones"),
+        )
+    )
+    day, hour, minute, second = (fields[name] for name in ("day", "hour", "minute", "second"))
+    micros = (((day * 24 + hour) * 60 + minute) * 60 + second) * 1_000_000
+    if fields["has_fractions"][0]:
+        digits = part.str.extract("[.]([0-9]+)") + "000000"
+        micros += digits.str.slice(0, 6).cast(polars.Int64).fill_null(0)
+    if fields["has_zones"][0]:
+        zone = part.str.slice(_AFTER_MINUTES).str.extract(_ZONE)
+        micros -= _offsets(zone)
+        is_zoned[wanted] = zone.is_not_null().to_numpy()
+    seconds[wanted] = (micros / _MICROSECONDS).to_numpy()
+    return _Dates(seconds, is_zoned)
+
+
+def _offsets(zones: "polars.Series") -> "polars.Series":
+    """Return how far zones are ahead of UTC, in microseconds; 0 where there is none."""
+    import polars
+
+    kinds = zones.unique()
+    digits = kinds.str.replace_all("[^0-9]", "")
+    minutes = digits.str.slice(0, 2).cast(polars.Int64, strict=False).fill_null(0) * 60
+    minutes += digits.str.slice(2, 2).cast(polars.Int64, strict=False).fill_null(0)
+    signs = polars.Series([-1 if (kind or "").startswith("-") else 1 for kind in kinds], dtype=polars.Int64)
+    return zones.replace_strict(kinds, minutes * signs * 60_000_000, return_dtype=polars.Int64).fill_null(0)
