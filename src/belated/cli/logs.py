@@ -1,8 +1,10 @@
 """The log that a command is given: of an experiment in the ledger, or in a file."""
 
 import argparse
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 from belated.cli.output import Output
 from belated.errors import InvalidValue, needs_extra
@@ -12,10 +14,15 @@ from belated.logs.files import FORMATS
 from belated.logs.rejections import LEAVE_OUT, Rejections
 
 
+def is_file(source: str) -> bool:
+    """Return whether a source is a file with a log, not the name of an experiment."""
+    return Path(source).suffix in FORMATS
+
+
 def log_of_options(options: argparse.Namespace, out: Output) -> ReadLog:
     """Return the log that is asked for; say how it was read."""
     path = Path(options.source)
-    if path.suffix in FORMATS:
+    if is_file(options.source):
         return _log_of_file(options, out)
     if path.is_file():
         raise InvalidValue(f"{path} ends in {path.suffix!r}; a file must end in {', '.join(FORMATS)}")
@@ -45,11 +52,11 @@ def _log_of_file(options: argparse.Namespace, out: Output) -> ReadLog:
     return read
 
 
-def log_of_experiment(name: str, store: str) -> Log:
-    """Return the log of an experiment in the ledger."""
+@contextmanager
+def experiment(name: str, store: str) -> Iterator[tuple[Any, Any]]:
+    """Open a ledger to be read; yield it, and what it has of the experiment of that name."""
     with needs_extra("the ledger", "service"):
         from belated.ledger import open_ledger
-        from belated.ledger.estimates import log_of
     with closing(open_ledger(store, read_only=True)) as ledger:
         record = ledger.find(name)
         if record is None:
@@ -58,4 +65,12 @@ def log_of_experiment(name: str, store: str) -> Log:
                 f"there is no experiment {name!r} in {ledger.store}: there are {names}; a file must end in"
                 f" {', '.join(FORMATS)}"
             )
+        yield ledger, record
+
+
+def log_of_experiment(name: str, store: str) -> Log:
+    """Return the log of an experiment in the ledger."""
+    with experiment(name, store) as (ledger, record):
+        from belated.ledger.estimates import log_of
+
         return log_of(ledger, record)

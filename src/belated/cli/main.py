@@ -29,6 +29,7 @@ _MODULES = {
     "league": "league",
     "learners": "learners",
     "ledger": "ledger",
+    "replay": "replay",
     "report": "league",
     "serve": "service",
     "sweep": "league",
@@ -58,6 +59,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     if "_ARGCOMPLETE" in os.environ:
         completion.answer(commands)
     options = commands.parse_args(arguments)
+    options.arguments = list(sys.argv[1:] if arguments is None else arguments)
     out = Output(getattr(options, "json", False), getattr(options, "wide", False))
     if options.version:
         from belated import __version__

@@ -142,7 +142,7 @@ class Resampled(Environment):
         return same
 
 
-def _read(file: str | Path | Log, columns: Mapping[str, str | None]) -> Log:
+def _read(file: str | Path | Log, columns: Mapping[str, Any]) -> Log:
     if isinstance(file, str | Path):
         return read_log(file, **columns)
     if not isinstance(file, Log):

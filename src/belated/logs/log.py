@@ -210,26 +210,22 @@ class Log:
         missing = np.isnan(self.rewards)
         return int(np.argmax(missing)) if missing.any() else self.arms.size
 
+    def head(self, decisions: int) -> "Log":
+        """Return the log of the first decisions, with all that is known of them now."""
+        kept = slice(0, decisions)
+        names = ("arms", "rewards", "propensities", "waits", "distributions", "times", "durations")
+        return replace(self, **{name: values[kept] for name in names if (values := getattr(self, name)) is not None})
+
     def until(self, decisions: int) -> "Log":
         """Return the log as it was right after so many decisions.
 
         Outcomes came as `waits` says; at once, where it is None.
         """
-        kept = slice(0, decisions)
-        rewards = self.rewards[kept]
-        if self.waits is not None:
-            ages = decisions - 1.0 - np.arange(rewards.size)
-            rewards = np.where(self.waits[kept] <= ages, rewards, np.nan)
-        return replace(
-            self,
-            arms=self.arms[kept],
-            rewards=rewards,
-            propensities=self.propensities[kept],
-            waits=None if self.waits is None else self.waits[kept],
-            times=None if self.times is None else self.times[kept],
-            durations=None if self.durations is None else self.durations[kept],
-            distributions=None if self.distributions is None else self.distributions[kept],
-        )
+        first = self.head(decisions)
+        if first.waits is None:
+            return first
+        ages = decisions - 1.0 - np.arange(first.arms.size)
+        return replace(first, rewards=np.where(first.waits <= ages, first.rewards, np.nan))
 
 
 def waits_of(times: Floats, durations: Floats) -> Floats:

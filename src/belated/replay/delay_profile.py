@@ -1,7 +1,6 @@
 """The delays in a log: how long outcomes took, how many are missing, and whether that depends on arm or outcome."""
 
 import math
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +14,8 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 QUANTILES = (0.5, 0.9, 0.99)
+CURVE = 60
+"""Points of the curve of delays, at most."""
 POINTS = 400
 """Of the curve of outstanding decisions, at most."""
 LIKELY = 0.01
@@ -31,6 +32,8 @@ class DelayGroup(NamedTuple):
     """`QUANTILES`, those that have not come yet allowed for (Kaplan & Meier 1958); inf where a share does not come."""
     longest: float
     """Of those that came; nan where none did."""
+    curve: tuple[tuple[float, ...], tuple[float, ...]]
+    """Some delays, and the share of outcomes that come within each: to be drawn."""
 
     @property
     def missing(self) -> float:
@@ -49,8 +52,10 @@ class DelayProfile(NamedTuple):
     by_outcome: tuple[DelayGroup, ...]
     """Rewards of at least 1/2, and those below, among the outcomes that came."""
     depends_on_arm: RankTest | None
+    """Of the outcomes that came; None where there is nothing to compare."""
     depends_on_outcome: RankTest | None
-    """None where there is nothing to compare."""
+    missing_by_arm: RankTest | None
+    """Whether how many come at all depends on the arm."""
     at: Integers
     """Decisions after which outstanding ones are counted."""
     outstanding: Integers
@@ -74,6 +79,7 @@ class DelayProfile(NamedTuple):
             "by_outcome": [_plain(each) for each in self.by_outcome],
             "depends_on_arm": None if self.depends_on_arm is None else self.depends_on_arm._asdict(),
             "depends_on_outcome": None if self.depends_on_outcome is None else self.depends_on_outcome._asdict(),
+            "missing_by_arm": None if self.missing_by_arm is None else self.missing_by_arm._asdict(),
             "outstanding": {
                 "after": self.at.tolist(),
                 "count": self.outstanding.tolist(),
@@ -85,13 +91,28 @@ class DelayProfile(NamedTuple):
 
 
 def _plain(group: DelayGroup) -> dict[str, Any]:
-    return {**group._asdict(), "quantiles": list(group.quantiles), "missing": group.missing}
+    delays, shares = map(list, group.curve)
+    return {
+        "name": group.name,
+        "decisions": group.decisions,
+        "outcomes": group.outcomes,
+        "missing": group.missing,
+        "quantiles": list(group.quantiles),
+        "longest": group.longest,
+        "curve": {"delays": delays, "shares": shares},
+    }
 
 
-def profile(log: Log) -> DelayProfile | None:
-    """Return all about the delays of a log; None where it does not say when outcomes came."""
+def profile(log: Log, settled: Log | None = None) -> DelayProfile | None:
+    """Return all about the delays of a log; None where it does not say when outcomes came.
+
+    `settled` is the same log with its deadline, where there is one: what is outstanding, and what bounds say, is told
+    of it. The delays themselves are those of the outcomes that came.
+    """
     if log.waits is None:
         return None
+    if settled is None:
+        settled = log
     size = log.arms.size
     came = ~np.isnan(log.rewards)
     waits = np.where(came, log.waits, np.inf)
@@ -106,9 +127,11 @@ def profile(log: Log) -> DelayProfile | None:
     good = log.rewards >= 0.5
     at_arm = [log.arms == k for k in range(len(log.labels))]
     outcomes = [("reward of 1/2 or more", came & good), ("reward below 1/2", came & ~good)]
-    counts = _outstanding(waits)
+    waited = waits if settled.waits is None else np.where(np.isnan(settled.rewards), np.inf, settled.waits)
+    counts = _outstanding(waited)
     shown = np.unique(np.linspace(0, size, min(size, POINTS) + 1).astype(np.int64))
-    instance = bounds.Instance(len(log.labels), np.where(np.isfinite(waits), waits, float(size)).astype(np.int64))
+    instance = bounds.Instance(len(log.labels), np.where(np.isfinite(waited), waited, float(size)).astype(np.int64))
+    cohort = _cohort(delays, ages)
     return DelayProfile(
         unit=unit,
         overall=_group("all", delays, ages),
@@ -117,8 +140,9 @@ def profile(log: Log) -> DelayProfile | None:
             _group(str(label), delays[mine], ages[mine]) for label, mine in zip(log.labels, at_arm, strict=True)
         ),
         by_outcome=tuple(_group(name, delays[mine], ages[mine]) for name, mine in outcomes),
-        depends_on_arm=_by_arm(delays, ages, log.arms),
-        depends_on_outcome=_by_outcome(delays, ages, good),
+        depends_on_arm=cohort.depends(log.arms),
+        depends_on_outcome=cohort.depends(good.astype(np.int64)),
+        missing_by_arm=kruskal_wallis((~cohort.came[cohort.members]).astype(np.float64), log.arms[cohort.members]),
         at=shown,
         outstanding=counts[shown],
         most_outstanding=int(counts.max()),
@@ -130,47 +154,49 @@ def profile(log: Log) -> DelayProfile | None:
 def _group(name: str, delays: Floats, ages: Floats) -> DelayGroup:
     came = np.isfinite(delays)
     longest = float(delays[came].max()) if came.any() else math.nan
-    return DelayGroup(name, delays.size, int(came.sum()), kaplan_meier(delays, ages, QUANTILES), longest)
+    times, shares = kaplan_meier(delays, ages)
+    places = np.searchsorted(shares, np.array(QUANTILES) - 1e-12)
+    quantiles = tuple(float(times[k]) if k < times.size else math.inf for k in places)
+    # as many delays as a curve needs, by equal steps of their shares
+    kept = np.unique(np.searchsorted(shares, np.linspace(0.0, shares[-1], CURVE))) if shares.size else slice(0)
+    curve = tuple(times[kept].tolist()), tuple(shares[kept].tolist())
+    return DelayGroup(name, delays.size, int(came.sum()), quantiles, longest, curve)
 
 
-def kaplan_meier(delays: Floats, ages: Floats, quantiles: Sequence[float]) -> tuple[float, ...]:
-    """Return quantiles of delays of which some are only known to exceed an age: inf where a delay is not known.
+def kaplan_meier(delays: Floats, ages: Floats) -> tuple[Floats, Floats]:
+    """Return the delays that there are, in order, and the share of outcomes that come within each.
 
-    1 - F(d) = product over delays t <= d of (1 - outcomes after t / decisions that were waited for until t).
+    Some delays are only known to exceed an age: they are inf. 1 - F(d) = product over delays t <= d of (1 - outcomes
+    after t / decisions that were waited for until t).
     """
     came = np.isfinite(delays)
-    if not came.any():
-        return (math.inf,) * len(quantiles)
     times, events = np.unique(delays[came], return_counts=True)
     later = events[::-1].cumsum()[::-1]  # outcomes after t or later
     waited = np.sort(ages[~came])
     at_risk = later + waited.size - np.searchsorted(waited, times, side="left")
-    came_by = 1.0 - np.cumprod(1.0 - events / at_risk)
-    places = np.searchsorted(came_by, np.array(quantiles) - 1e-12)
-    return tuple(float(times[k]) if k < times.size else math.inf for k in places)
+    return times, np.subtract(1.0, np.cumprod(1.0 - events / at_risk))
 
 
-def _cohort(delays: Floats, ages: Floats) -> tuple[NDArray[np.bool_], float]:
-    """Return decisions that were waited for long enough, and how long: half of the log, if it says when they were made.
+class _Cohort(NamedTuple):
+    """Decisions that were waited for long enough, and which of their outcomes came in that time.
 
-    Whether one of their outcomes came by then is known of all of them: nothing is cut off.
+    Whether one came by then is known of all of them, so that nothing is cut off.
     """
-    if np.isinf(ages).all():
-        return np.ones(delays.size, dtype=np.bool_), math.inf
-    enough = float(np.median(ages))
-    return ages >= enough, enough
+
+    delays: Floats
+    members: NDArray[np.bool_]
+    came: NDArray[np.bool_]
+
+    def depends(self, groups: Integers) -> RankTest | None:
+        """Return whether the delays of those that came depend on a group."""
+        return kruskal_wallis(self.delays[self.came], groups[self.came])
 
 
-def _by_arm(delays: Floats, ages: Floats, arms: Integers) -> RankTest | None:
-    cohort, enough = _cohort(delays, ages)
-    within = np.where(delays[cohort] <= enough, delays[cohort], np.inf)
-    return kruskal_wallis(within, arms[cohort])
-
-
-def _by_outcome(delays: Floats, ages: Floats, good: NDArray[np.bool_]) -> RankTest | None:
-    cohort, enough = _cohort(delays, ages)
-    cohort &= (delays <= enough) & np.isfinite(delays)
-    return kruskal_wallis(delays[cohort], good[cohort].astype(np.int64))
+def _cohort(delays: Floats, ages: Floats) -> _Cohort:
+    """Return the older half of the decisions; all, where the log does not say when they were made."""
+    enough = float(np.median(ages)) if ages.size else 0.0
+    members = ages >= enough
+    return _Cohort(delays, members, members & np.isfinite(delays) & (delays <= enough))
 
 
 def _outstanding(waits: Floats) -> Integers:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from belated.errors import InvalidValue, unknown
+from belated.errors import InvalidValue, check_count, unknown
 from belated.inference import Estimate, Estimates, estimates
 from belated.logs import Log
 from belated.replay.delay_profile import DelayProfile, profile
@@ -52,6 +52,8 @@ class Replay:
     values: tuple[LearnerValue, ...]
     estimates: Estimates
     alpha: float
+    old_enough: int
+    """Decisions that are as old as the deadline at the end of the log: the others are left out of rewards."""
     rows_replayed: int
     """The first rows of the log, which learners were replayed on."""
     warnings: tuple[str, ...]
@@ -81,6 +83,7 @@ class Replay:
             "delays": None if self.delays is None else self.delays.as_dict(),
             "alpha": self.alpha,
             "logged": self.logged._asdict(),
+            "old_enough": self.old_enough,
             "rows_replayed": self.rows_replayed,
             "learners": [each.as_dict() for each in self.values],
             "estimates": self.estimates.as_dict(),
@@ -140,31 +143,38 @@ def replay_log(
     >>> 0.9 < found.values[0].estimates["rejection"].value <= 1.0
     True
     """
-    log = _with_deadline(log, deadline, deadline_after, missing_loss)
-    log, warnings = _with_propensities(log, assigned)
+    raw, warnings = _with_propensities(log, assigned)
+    settled, old_enough = _with_deadline(raw, deadline, deadline_after, missing_loss)
+    valued = settled.head(min(old_enough, check_count("most_rows", most_rows)))
     return Replay(
-        log=log,
-        delays=profile(log),
-        logged=_logged(log, alpha),
-        values=learner_values(log, learners, alpha=alpha, seed=seed, most_rows=most_rows),
-        estimates=estimates(log, alpha=alpha, control=control, outcomes=outcomes),
+        log=settled,
+        delays=profile(raw, settled),
+        logged=_logged(settled.head(old_enough), alpha),
+        values=learner_values(valued, learners, alpha=alpha, seed=seed),
+        estimates=estimates(settled, alpha=alpha, control=control, outcomes=outcomes),
         alpha=alpha,
-        rows_replayed=min(log.arms.size, most_rows),
+        old_enough=old_enough,
+        rows_replayed=valued.arms.size,
         warnings=warnings,
     )
 
 
-def _with_deadline(log: Log, deadline: int | None, deadline_after: float | None, missing_loss: float | None) -> Log:
+def _with_deadline(
+    log: Log, deadline: int | None, deadline_after: float | None, missing_loss: float | None
+) -> tuple[Log, int]:
+    """Return the log with its deadline, and how many of its decisions are as old as that."""
     if deadline is not None and deadline_after is not None:
         raise InvalidValue("deadline and deadline_after are both given; one of them is needed", "deadline")
+    size = log.arms.size
     loss = 1.0 if missing_loss is None else missing_loss
     if deadline is not None:
-        return log.with_deadline(deadline, loss)
+        return log.with_deadline(deadline, loss), max(size - deadline, 0)
     if deadline_after is not None:
-        return log.with_deadline_after(deadline_after, loss)
+        settled = log.with_deadline_after(deadline_after, loss)
+        return settled, int(np.count_nonzero(log.end - np.asarray(log.times) >= deadline_after))
     if missing_loss is not None:
         raise InvalidValue(f"missing_loss is {missing_loss!r}, but there is no deadline", "missing_loss")
-    return log
+    return log, size
 
 
 def _with_propensities(log: Log, assigned: str | None) -> tuple[Log, tuple[str, ...]]:
@@ -207,6 +217,8 @@ def _odd_propensities(log: Log) -> list[str]:
 
 def _logged(log: Log, alpha: float) -> Estimate:
     """Return the mean reward of the log; where rewards are not known, its interval allows for all they may be."""
+    if not log.arms.size:
+        return Estimate(math.nan, 0.0, 1.0)
     ones = np.ones(log.arms.size)
     ends = [
         off_policy(np.where(np.isnan(log.rewards), unknown, log.rewards), ones, ones * 0.0, largest=1.0, alpha=alpha)

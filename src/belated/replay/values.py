@@ -83,6 +83,8 @@ class _Pass(NamedTuple):
 
 def cannot_carry(log: Log) -> str | None:
     """Return why no learner can be replayed on a log; None if one can."""
+    if not log.arms.size:
+        return "no decision of the log is as old as the deadline"
     if np.isnan(log.propensities).any():
         return (
             "the log does not say with which probability its arms were chosen; a column of propensities is needed, or"
@@ -104,33 +106,24 @@ def cannot_carry(log: Log) -> str | None:
 
 
 def learner_values(
-    log: Log, learners: Sequence[Any], *, alpha: float = 0.05, seed: int = 0, most_rows: int = MOST_ROWS
+    log: Log, learners: Sequence[Any], *, alpha: float = 0.05, seed: int = 0
 ) -> tuple[LearnerValue, ...]:
     """Return what each learner would have been worth on a log; where that cannot be told, why."""
     tuned = [catalogue.tune(each) for each in learners]
     reason = cannot_carry(log)
     if reason is not None:
         return tuple(_refused(each.label, reason) for each in tuned)
-    rows = _rows(log, most_rows)
+    rows = _rows(log)
     return tuple(_value(each, rows, len(log.labels), alpha, seed) for each in tuned)
 
 
-def _rows(log: Log, most_rows: int) -> LoggedRows:
-    """Return the first rows of a log as they are offered, without draws."""
-    kept = slice(0, most_rows)
+def _rows(log: Log) -> LoggedRows:
+    """Return the rows of a log as they are offered, without draws."""
     waits = np.zeros(log.arms.size) if log.waits is None else log.waits
-    delays = np.where(np.isnan(log.rewards) | ~np.isfinite(waits), float(FOREVER), waits)[kept]
-    propensities = log.propensities[kept]
+    delays = np.where(np.isnan(log.rewards) | ~np.isfinite(waits), float(FOREVER), waits).astype(np.int64)
     nothing = np.empty(0)
-    return LoggedRows(
-        log.arms[kept],
-        1.0 - log.rewards[kept],
-        delays.astype(np.int64),
-        propensities,
-        nothing,
-        nothing,
-        float(propensities.min()),
-    )
+    least = float(log.propensities.min())
+    return LoggedRows(log.arms, 1.0 - log.rewards, delays, log.propensities, nothing, nothing, least)
 
 
 def pass_counts(rows: int) -> tuple[int, int]:
@@ -219,9 +212,14 @@ def _half(own: Floats, other: Floats, alpha: float) -> Floats:
     passes = len(own)
     within, total = np.nanvar(own, axis=0, ddof=1), np.nanvar(other, axis=0, ddof=1)
     less = (1.0 - 1.0 / passes) * within
-    variance = np.maximum(total - less, total / passes)
     noise = total**2 / (len(other) - 1) + less**2 / (passes - 1)
-    freedom = np.divide(variance**2, noise, out=np.full(variance.size, 1e3), where=noise > 0.0)
-    quantiles = np.array([student_quantile(max(int(each), 1), alpha) for each in np.minimum(freedom, 1e3)])
-    half: Floats = quantiles * np.sqrt(variance)
+    half = np.empty(total.size)
+    for k, (of_all, of_mean) in enumerate(zip(total, total - less, strict=True)):
+        alone = student_quantile(len(other) - 1, alpha)  # of one pass
+        if of_mean <= of_all / passes:  # passes differ by their draws alone
+            half[k] = alone * math.sqrt(of_all / passes)
+            continue
+        freedom = of_mean**2 / noise[k] if noise[k] > 0.0 else 1.0
+        wider = student_quantile(max(int(freedom), 1), alpha) * math.sqrt(of_mean)
+        half[k] = min(wider, alone * math.sqrt(of_all))  # a mean of passes varies no more than one of them
     return half

@@ -1,0 +1,285 @@
+"""What a replay shows: tables, sentences and figures."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from belated.inference import Estimate
+from belated.replay.delay_profile import LIKELY, QUANTILES, DelayGroup, DelayProfile
+from belated.replay.ranks import RankTest
+from belated.replay.replay import Replay
+from belated.replay.values import METHODS, LearnerValue
+from belated.report.columns import Column, Table
+from belated.simulation.plot import new_figure, settings, style
+from belated.templates.display import counted, number
+
+MOST_ROWS = 12
+"""Of arms in a table of delays: those with the most decisions."""
+MOST_CURVES = 6
+MOST_SHARES = 3
+"""Arms that are named of what a learner plays."""
+DELAYS_HEADER = ("decisions of", "decisions", "no outcome", "half within", "90 %", "99 %", "longest")
+_UNITS = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
+
+
+def delay(value: float, unit: str) -> str:
+    """Return a delay as people read it: 3.2 d, 45 s, 1,200."""
+    if math.isinf(value):
+        return "later"
+    if unit != "seconds" or math.isnan(value):
+        return number(round(value, 2))
+    if value == 0.0:
+        return "0 s"
+    size, letter = next(((size, letter) for size, letter in _UNITS if value >= size), (0.001, "ms"))
+    return f"{number(float(f'{value / size:.3g}'))} {letter}"
+
+
+def _group_row(group: DelayGroup, unit: str) -> list[str]:
+    missing = "–" if math.isnan(group.missing) else f"{100 * group.missing:.3g} %"
+    return [
+        group.name,
+        f"{group.decisions:,}",
+        missing,
+        *(delay(each, unit) for each in group.quantiles),
+        delay(group.longest, unit),
+    ]
+
+
+def delay_rows(profile: DelayProfile) -> list[list[str]]:
+    """Return the groups of decisions as a table shows them: all, by arm, by outcome."""
+    arms = sorted(profile.by_arm, key=lambda group: -group.decisions)
+    rows = [_group_row(profile.overall._replace(name="all arms"), profile.unit)]
+    if profile.unit != "decisions":
+        rows.append(_group_row(profile.in_decisions._replace(name="all arms, in decisions"), "decisions"))
+    rows += [_group_row(group, profile.unit) for group in arms[:MOST_ROWS]]
+    if len(arms) > MOST_ROWS:
+        rows.append([f"… {counted(len(arms) - MOST_ROWS, 'arm')} more", *[""] * (len(DELAYS_HEADER) - 1)])
+    for group in profile.by_outcome:
+        row = _group_row(group, profile.unit)
+        rows.append([row[0], row[1], "", *row[3:]])  # the outcome is known of those that came
+    return rows
+
+
+def delay_table(profile: DelayProfile) -> Table:
+    """Return the delays of all decisions, by arm and by outcome."""
+    columns = [Column(name, right=k > 0, fold=k == 0) for k, name in enumerate(DELAYS_HEADER)]
+    return Table(columns, delay_rows(profile))
+
+
+def delay_sentences(profile: DelayProfile) -> list[str]:
+    """Return what the delays are like, and whether they depend on the arm or the outcome."""
+    overall, unit = profile.overall, profile.unit
+    in_unit = "" if unit == "seconds" else f" {unit}"
+    parts = [
+        f"{100 * q:g} % within {delay(value, unit)}{in_unit}"
+        for q, value in zip(QUANTILES, overall.quantiles, strict=True)
+        if math.isfinite(value)
+    ]
+    come = f"Of all outcomes, {', '.join(parts)} come" if parts else "Fewer than half of the outcomes come"
+    told = [
+        f"{come}; {100 * overall.missing:.3g} % of decisions have none. At most"
+        f" {counted(profile.most_outstanding, 'decision')} waited for outcomes at once."
+    ]
+    told.append(_dependence(profile.depends_on_arm, "arm", ""))
+    if profile.missing_by_arm is not None and profile.missing_by_arm.p_value < LIKELY:
+        told.append("How many outcomes come at all depends on the arm.")
+    wins, losses = profile.by_outcome
+    sooner = "good" if wins.quantiles[0] < losses.quantiles[0] else "bad"
+    told.append(
+        _dependence(
+            profile.depends_on_outcome,
+            "outcome",
+            f" Half of the good ones came within {delay(wins.quantiles[0], unit)}{in_unit}, half of the bad ones within"
+            f" {delay(losses.quantiles[0], unit)}{in_unit}. While {sooner} news comes sooner, what has arrived is no"
+            " fair sample: use settled outcomes.",
+        )
+    )
+    if not wins.outcomes or not losses.outcomes:
+        told[-1] = (
+            f"Only {'bad' if losses.outcomes else 'good'} outcomes are in the log: whether delays depend on the outcome"
+            " cannot be told. If the others are never reported, a deadline says what a missing outcome means."
+        )
+    return told
+
+
+def _dependence(test: RankTest | None, what: str, more: str) -> str:
+    if test is None:
+        return f"Whether delays depend on the {what} cannot be told: there are too few outcomes."
+    found = f"p = {test.p_value:.2g}" if test.p_value >= 1e-12 else "p < 1e-12"
+    if test.p_value < LIKELY:
+        return f"Delays depend on the {what} (Kruskal and Wallis's test, {found}).{more}"
+    return f"Delays do not seem to depend on the {what} (Kruskal and Wallis's test, {found})."
+
+
+def bound_sentence(replay: Replay) -> str:
+    """Return what the paper's bounds say of the delays."""
+    profile = replay.delays
+    assert profile is not None
+    facts = {fact.symbol: fact for fact in profile.facts}
+    rounds = facts["T"].value
+    root = math.sqrt(facts["K"].value * rounds)
+    return (
+        f"Against every sequence of losses, no learner can promise less regret than √(KT) + Φ, up to a constant:"
+        f" {number(root)} for {facts['K'].value:g} arms and {rounds:,.0f} decisions, and {number(profile.scale - root)}"
+        f" for these delays; together {number(profile.scale / rounds)} a decision. `robust` would give up on"
+        f" {facts['S*'].value:,.0f} decisions."
+    )
+
+
+def _interval(estimate: Estimate) -> str:
+    return f"{number(estimate.value)} ({number(estimate.low)}–{number(estimate.high)})"
+
+
+def value_header() -> list[str]:
+    """Return the headings of the table of learners."""
+    return ["learner", "rounds", *METHODS, "effective size"]
+
+
+def value_rows(replay: Replay) -> list[list[str]]:
+    """Return what each learner is worth as a table shows it, the best by `dr` first; the log itself last."""
+    told = sorted(
+        (each for each in replay.values if each.refused is None), key=lambda each: -each.estimates["dr"].value
+    )
+    rows = [
+        [
+            each.learner + (" *" if each.warning else ""),
+            f"{each.rounds:,.0f}",
+            *(_interval(each.estimates[name]) for name in METHODS),
+            f"{each.effective_size:,.0f}",
+        ]
+        for each in told
+    ]
+    logged = f"{replay.old_enough:,}"
+    return [*rows, ["as logged", logged, _interval(replay.logged), *[""] * (len(METHODS) - 1), logged]]
+
+
+def value_table(replay: Replay) -> Table:
+    """Return what each learner would have been worth."""
+    drops = {"ips": 1, "snips": 2, "effective size": 3}
+    columns = [Column(name, right=k > 0, drop=drops.get(name, 0)) for k, name in enumerate(value_header())]
+    return Table(columns, value_rows(replay))
+
+
+def share_rows(replay: Replay) -> list[list[str]]:
+    """Return which arms each learner plays, and how much it gives up on."""
+    return [
+        [each.learner, _shares(replay, each), f"{100 * each.skipped:.2g} %"]
+        for each in replay.values
+        if each.refused is None
+    ]
+
+
+def _shares(replay: Replay, value: LearnerValue) -> str:
+    order = np.argsort(-np.array(value.shares), kind="stable")[:MOST_SHARES]
+    shown = [f"{replay.log.labels[k]} {100 * value.shares[k]:.0f} %" for k in order]
+    return ", ".join(shown) + (", …" if len(value.shares) > MOST_SHARES else "")
+
+
+def value_sentences(replay: Replay) -> list[str]:
+    """Return what may be said of the learners, and where the log cannot carry it."""
+    told = []
+    refused: dict[str, list[str]] = {}
+    for each in replay.values:
+        if each.refused is not None:
+            refused.setdefault(each.refused, []).append(each.learner)
+    for reason, names in refused.items():
+        told.append(f"Not told of {', '.join(names)}: {reason}.")
+    best = replay.best
+    if best is not None:
+        estimate, logged = best.estimates["dr"], replay.logged
+        rounds = f"over the {best.rounds:,.0f} rounds that the log is worth"
+        told.append(
+            f"{best.learner} does best {rounds}: {_interval(estimate)} reward a decision, where the log has"
+            f" {_interval(logged)}."
+            + (
+                " That is more than the log's."
+                if estimate.low > logged.high
+                else " The intervals overlap: the log does not show that it would have been better."
+            )
+        )
+        told.append(
+            "Short runs are mostly learning: on more decisions than these, learners that find the best arm gain more."
+        )
+    told += [f"* {warning}" for warning in dict.fromkeys(each.warning for each in replay.values if each.warning)]
+    size = replay.log.arms.size
+    if replay.old_enough < size:
+        young = counted(size - replay.old_enough, "decision")
+        told.append(f"The last {young} are younger than the deadline, and are left out of these rewards.")
+    if replay.rows_replayed < replay.old_enough:
+        told.append(f"Learners were replayed on the first {replay.rows_replayed:,} decisions.")
+    return told
+
+
+def draw_delays(profile: DelayProfile) -> Any:
+    """Draw which share of outcomes comes within which delay, by arm and by outcome."""
+    arms = sorted(profile.by_arm, key=lambda group: -group.decisions)[:MOST_CURVES]
+    panels = [("by arm", arms), ("by outcome, of those that came", [g for g in profile.by_outcome if g.outcomes])]
+    scale, unit = (1.0, profile.unit)
+    if profile.unit == "seconds":
+        longest = max(
+            (each for each in (*profile.overall.quantiles, profile.overall.longest) if math.isfinite(each)), default=1.0
+        )
+        scale, letter = next(((size, letter) for size, letter in _UNITS if longest >= size), (1.0, "s"))
+        unit = {"d": "days", "h": "hours", "min": "minutes", "s": "seconds"}[letter]
+    with settings():
+        figure = new_figure(7.6, 3.2)
+        for axes, (title, groups) in zip(figure.subplots(1, 2, sharey=True), panels, strict=True):
+            for k, group in enumerate(groups):
+                colour, dashes = style(k)
+                delays, shares = group.curve
+                if delays:
+                    x = np.array([delays[0], *delays, max(profile.overall.longest, delays[-1])]) / scale
+                    y = [0.0, *shares, shares[-1]]
+                    axes.step(x, y, where="post", color=colour, linestyle=dashes, linewidth=1.6, label=group.name)
+            axes.set_title(title, pad=6)
+            axes.set_xlabel(f"delay in {unit}")
+            axes.set_ylim(0.0, 1.02)
+            axes.set_xlim(left=0.0)
+            axes.yaxis.set_major_formatter(lambda share, _: f"{100 * share:.0f} %")
+            axes.grid(True, which="major")
+            if axes.get_legend_handles_labels()[1]:
+                axes.legend(loc="lower right", fontsize=7.5)
+        figure.axes[0].set_ylabel("outcomes that have come")
+    return figure
+
+
+def draw_outstanding(profile: DelayProfile) -> Any:
+    """Draw how many decisions waited for their outcomes, as decisions were made."""
+    with settings():
+        figure = new_figure(7.6, 2.4)
+        axes = figure.subplots()
+        axes.fill_between(profile.at, profile.outstanding, color=style(0)[0], alpha=0.18, linewidth=0)
+        axes.plot(profile.at, profile.outstanding, color=style(0)[0], linewidth=1.4)
+        axes.set_xlim(0, max(int(profile.at[-1]), 1))
+        axes.set_ylim(bottom=0)
+        axes.set_xlabel("decisions made")
+        axes.set_ylabel("outstanding")
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_formatter("{x:,.0f}")
+        axes.grid(True, which="major")
+    return figure
+
+
+def draw_values(replay: Replay) -> Any:
+    """Draw what each learner is worth by each method, with its interval, over that of the log."""
+    told = sorted((each for each in replay.values if each.refused is None), key=lambda each: each.estimates["dr"].value)
+    with settings():
+        figure = new_figure(7.6, 0.9 + 0.5 * len(told))
+        axes = figure.subplots()
+        logged = replay.logged
+        axes.axvspan(logged.low, logged.high, color="#8A8A8A", alpha=0.18, linewidth=0, zorder=1)
+        axes.axvline(logged.value, color="#8A8A8A", linewidth=1.0, zorder=1, label="as logged")
+        for k, name in enumerate(METHODS):
+            colour = style(k)[0]
+            places = [row + 0.27 - 0.18 * k for row in range(len(told))]
+            values = np.array([each.estimates[name] for each in told]).T
+            axes.hlines(places, values[1], values[2], color=colour, linewidth=1.6, zorder=3)
+            axes.plot(values[0], places, "o", color=colour, markersize=4, zorder=4, label=name)
+        axes.set_yticks(range(len(told)), [each.learner for each in told])
+        axes.set_ylim(-0.6, len(told) - 0.4)
+        axes.set_xlabel("mean reward of a decision")
+        axes.grid(True, axis="x")
+        axes.tick_params(axis="y", length=0)
+        figure.legend(loc="outside right center", fontsize=7.5)
+    return figure
