@@ -27,6 +27,8 @@ Integers = NDArray[np.int64]
 ESTIMATORS = ("ips", "snips", "dr")
 FEWEST = 20
 """Effective rows with a reward, and without, that a normal interval needs."""
+RARE = 0.1
+"""The largest mean of rewards that are taken for counts."""
 
 
 class OffPolicy(NamedTuple):
@@ -36,7 +38,7 @@ class OffPolicy(NamedTuple):
     """By the names of `ESTIMATORS`."""
     effective_size: float
     warning: str | None
-    """Why the log can hardly carry it; None if it can. Intervals are then the wide ones of `bernstein`."""
+    """Why the log can hardly carry it; None if it can. Intervals are then those of `wide_interval`."""
 
 
 class Sums(NamedTuple):
@@ -80,18 +82,44 @@ def hardly(rewards: Floats, weights: Floats) -> str | None:
     if size >= FEWEST:
         return None
     return (
-        f"The log can hardly carry this: by weight, it has about {size:.3g} rows with a reward, or without one;"
-        f" {FEWEST} are needed. The interval is the wide one of the empirical Bernstein bound."
+        f"The log can hardly carry this: by weight, it has about {size:.2g} rows with a reward, or without one;"
+        f" {FEWEST} are needed. The interval is a wide one."
     )
 
 
-def bernstein(rewards: Floats, weights: Floats, largest: float, alpha: float) -> tuple[float, float]:
-    """Return an interval for the mean that holds for every number of rows, where no weight is above `largest`.
+def wide_interval(rewards: Floats, weights: Floats, largest: float, alpha: float) -> tuple[float, float]:
+    """Return an interval for the mean where a normal one cannot be trusted: `rare` for rare rewards, else `bernstein`."""
+    weighted = weights * rewards
+    if float(weighted.mean()) <= RARE:
+        return rare(weighted, largest, alpha)
+    return bernstein(weighted, largest, alpha)
+
+
+def rare(weighted: Floats, largest: float, alpha: float) -> tuple[float, float]:
+    """Return an interval for the mean of weighted rewards that are rare, as counts of Poisson (Fay & Feuer 1997).
+
+    With y the mean, v the sum of squares over n^2, w = largest / n and G(a, p) the p-quantile of the gamma distribution
+    of shape a: from y G(a, alpha/2) / a, a = y^2 / v, to (y + w) G(b, 1 - alpha/2) / b, b = (y + w)^2 / (v + w^2).
+    """
+    size = weighted.size
+    y, v, w = float(weighted.mean()), float(weighted @ weighted) / size**2, largest / size
+    shape = (y + w) ** 2 / (v + w**2)
+    high = min((y + w) * gamma_quantile(shape, 1.0 - alpha / 2.0) / shape, 1.0)
+    return (y * gamma_quantile(y**2 / v, alpha / 2.0) / (y**2 / v) if y else 0.0), high
+
+
+def gamma_quantile(shape: float, probability: float) -> float:
+    """Return a quantile of the gamma distribution of scale 1, about (Wilson & Hilferty 1931)."""
+    z = NormalDist().inv_cdf(probability)
+    return float(shape * max(1.0 - 1.0 / (9.0 * shape) + z / (3.0 * math.sqrt(shape)), 0.0) ** 3)
+
+
+def bernstein(weighted: Floats, largest: float, alpha: float) -> tuple[float, float]:
+    """Return an interval for the mean that holds for every number of rows, where none is above `largest`.
 
     mean +- sqrt(2 v x / n) + 3 b x / n with x = log(3 / alpha), v the variance, b = largest (Audibert, Munos &
     Szepesvari 2009, Theorem 1).
     """
-    weighted = weights * rewards
     x = math.log(3.0 / alpha)
     half = math.sqrt(2.0 * float(weighted.var()) * x / weighted.size) + 3.0 * largest * x / weighted.size
     return max(float(weighted.mean()) - half, 0.0), min(float(weighted.mean()) + half, 1.0)
@@ -117,7 +145,7 @@ def off_policy(
             for name, value, error in zip(ESTIMATORS, found.values.tolist(), found.errors.tolist(), strict=True)
         }
     else:
-        low, high = bernstein(rewards, weights, float(weights.max()) if largest is None else largest, alpha)
+        low, high = wide_interval(rewards, weights, float(weights.max()) if largest is None else largest, alpha)
         estimates = {
             name: Estimate(value, min(low, value), max(high, value))
             for name, value in zip(ESTIMATORS, found.values.tolist(), strict=True)
@@ -164,8 +192,7 @@ def value_of(log: Log, target: Floats, *, means: Floats | None = None, alpha: fl
         means = _matrix("means", means, size, n_arms)
         expected = np.broadcast_to(np.sum(target * means, axis=1), size)
         predicted = means[np.minimum(rows, len(means) - 1), log.arms]
-    largest = float(1.0 / log.propensities.min())
-    return off_policy(log.rewards, weights, expected - weights * predicted, largest=largest, alpha=alpha)
+    return off_policy(log.rewards, weights, expected - weights * predicted, alpha=alpha)
 
 
 def arm_means(arms: Integers, rewards: Floats, n_arms: int, half: Integers) -> Floats:

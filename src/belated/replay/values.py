@@ -20,7 +20,7 @@ from belated.errors import InvalidValue
 from belated.inference import Estimate
 from belated.learners import TunedLearner
 from belated.logs import Log
-from belated.replay.off_policy import ESTIMATORS, bernstein, clipped, effective_size, hardly, sums
+from belated.replay.off_policy import ESTIMATORS, clipped, effective_size, hardly, sums, wide_interval
 from belated.simulation.intervals import student_quantile
 from belated.simulation.rejection import LoggedRows, Rejection
 
@@ -71,6 +71,10 @@ class _Pass(NamedTuple):
     low: Floats
     """(methods,)"""
     high: Floats
+    errors: Floats
+    """Standard errors by the noise of the outcomes alone; that of the rejection method is at least that of snips, which
+    uses all rows.
+    """
     rounds: int
     effective_size: float
     arms: Integers
@@ -161,13 +165,15 @@ def _one_pass(run: Rejection, rows: LoggedRows, n_arms: int, alpha: float) -> _P
         rewards = np.where(known, 1.0 - rows.losses, unknown)
         mine = rewards[accepted]
         rejection = float(mine.mean()) if mine.size else math.nan
-        values = np.array([rejection, *sums(rewards, notes.weights, notes.baselines).values])
-        wide = bernstein(rewards, notes.weights, 1.0 / rows.least, alpha)
+        found = sums(rewards, notes.weights, notes.baselines)
+        values = np.array([rejection, *found.values])
+        wide = wide_interval(rewards, notes.weights, 1.0 / rows.least, alpha)
         ends.append((values, wide, hardly(rewards, notes.weights)))
     (low, (lowest, _), warning), (high, (_, highest), other_warning) = ends
     return _Pass(
         low=low,
         high=high,
+        errors=np.array([found.errors[ESTIMATORS.index("snips")], *found.errors]),
         rounds=int(accepted.sum()),
         effective_size=effective_size(notes.weights),
         arms=np.bincount(rows.arms[accepted], minlength=n_arms),
@@ -180,7 +186,12 @@ def _one_pass(run: Rejection, rows: LoggedRows, n_arms: int, alpha: float) -> _P
 def _summary(tuned: TunedLearner, plain: Sequence[_Pass], resampled: Sequence[_Pass], alpha: float) -> LearnerValue:
     warning = plain[0].warning
     halves = [
-        _half(np.stack([getattr(one, end) for one in plain]), np.stack([getattr(one, end) for one in resampled]), alpha)
+        _half(
+            np.stack([getattr(one, end) for one in plain]),
+            np.stack([getattr(one, end) for one in resampled]),
+            np.mean([one.errors**2 for one in plain], axis=0),
+            alpha,
+        )
         for end in ("low", "high")
     ]
     lows = np.nanmean([each.low for each in plain], axis=0)
@@ -207,19 +218,22 @@ def _summary(tuned: TunedLearner, plain: Sequence[_Pass], resampled: Sequence[_P
     )
 
 
-def _half(own: Floats, other: Floats, alpha: float) -> Floats:
-    """Return half the width of the interval around the mean of passes over the log itself, for each method."""
+def _half(own: Floats, other: Floats, noise: Floats, alpha: float) -> Floats:
+    """Return half the width of the interval around the mean of passes over the log itself, for each method.
+
+    `noise` is the variance that outcomes alone make. It is taken, with that of the draws, where the difference of the
+    two variances of passes is lost in the noise of estimating it.
+    """
     passes = len(own)
     within, total = np.nanvar(own, axis=0, ddof=1), np.nanvar(other, axis=0, ddof=1)
     less = (1.0 - 1.0 / passes) * within
-    noise = total**2 / (len(other) - 1) + less**2 / (passes - 1)
+    error = total**2 / (len(other) - 1) + less**2 / (passes - 1)
+    alone = student_quantile(len(other) - 1, alpha)
     half = np.empty(total.size)
     for k, (of_all, of_mean) in enumerate(zip(total, total - less, strict=True)):
-        alone = student_quantile(len(other) - 1, alpha)  # of one pass
-        if of_mean <= of_all / passes:  # passes differ by their draws alone
-            half[k] = alone * math.sqrt(of_all / passes)
-            continue
-        freedom = of_mean**2 / noise[k] if noise[k] > 0.0 else 1.0
-        wider = student_quantile(max(int(freedom), 1), alpha) * math.sqrt(of_mean)
-        half[k] = min(wider, alone * math.sqrt(of_all))  # a mean of passes varies no more than one of them
+        least = alone * math.sqrt(noise[k] + within[k] / passes)
+        freedom = of_mean**2 / error[k] if of_mean > 0.0 else 0.0
+        wider = student_quantile(max(int(freedom), 1), alpha) * math.sqrt(max(of_mean, 0.0))
+        # a mean of passes varies no more than one of them
+        half[k] = max(least, min(wider, alone * math.sqrt(of_all)))
     return half

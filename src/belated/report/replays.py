@@ -56,6 +56,8 @@ def delay_rows(profile: DelayProfile) -> list[list[str]]:
     if len(arms) > MOST_ROWS:
         rows.append([f"… {counted(len(arms) - MOST_ROWS, 'arm')} more", *[""] * (len(DELAYS_HEADER) - 1)])
     for group in profile.by_outcome:
+        if not group.outcomes:
+            continue
         row = _group_row(group, profile.unit)
         rows.append([row[0], row[1], "", *row[3:]])  # the outcome is known of those that came
     return rows
@@ -76,7 +78,7 @@ def delay_sentences(profile: DelayProfile) -> list[str]:
         for q, value in zip(QUANTILES, overall.quantiles, strict=True)
         if math.isfinite(value)
     ]
-    come = f"Of all outcomes, {', '.join(parts)} come" if parts else "Fewer than half of the outcomes come"
+    come = f"Of all outcomes, {', '.join(parts)} come" if parts else "Fewer than half of the decisions get an outcome"
     told = [
         f"{come}; {100 * overall.missing:.3g} % of decisions have none. At most"
         f" {counted(profile.most_outstanding, 'decision')} waited for outcomes at once."
@@ -122,13 +124,13 @@ def bound_sentence(replay: Replay) -> str:
     return (
         f"Against every sequence of losses, no learner can promise less regret than √(KT) + Φ, up to a constant:"
         f" {number(root)} for {facts['K'].value:g} arms and {rounds:,.0f} decisions, and {number(profile.scale - root)}"
-        f" for these delays; together {number(profile.scale / rounds)} a decision. `robust` would give up on"
+        f" for these delays; together {number(profile.scale / rounds)} a decision. The learner robust would give up on"
         f" {facts['S*'].value:,.0f} decisions."
     )
 
 
 def _interval(estimate: Estimate) -> str:
-    return f"{number(estimate.value)} ({number(estimate.low)}–{number(estimate.high)})"
+    return f"{number(estimate.value)} ({estimate.low:.2g}–{estimate.high:.2g})"
 
 
 def value_header() -> list[str]:
@@ -164,7 +166,7 @@ def value_table(replay: Replay) -> Table:
 def share_rows(replay: Replay) -> list[list[str]]:
     """Return which arms each learner plays, and how much it gives up on."""
     return [
-        [each.learner, _shares(replay, each), f"{100 * each.skipped:.2g} %"]
+        [each.learner, _shares(replay, each), f"{100 * each.skipped:.3g} %"]
         for each in replay.values
         if each.refused is None
     ]
@@ -224,7 +226,7 @@ def draw_delays(profile: DelayProfile) -> Any:
         unit = {"d": "days", "h": "hours", "min": "minutes", "s": "seconds"}[letter]
     with settings():
         figure = new_figure(7.6, 3.2)
-        for axes, (title, groups) in zip(figure.subplots(1, 2, sharey=True), panels, strict=True):
+        for axes, (title, groups) in zip(figure.subplots(1, 2), panels, strict=True):
             for k, group in enumerate(groups):
                 colour, dashes = style(k)
                 delays, shares = group.curve
@@ -234,12 +236,13 @@ def draw_delays(profile: DelayProfile) -> Any:
                     axes.step(x, y, where="post", color=colour, linestyle=dashes, linewidth=1.6, label=group.name)
             axes.set_title(title, pad=6)
             axes.set_xlabel(f"delay in {unit}")
-            axes.set_ylim(0.0, 1.02)
+            highest = max((group.curve[1][-1] for group in groups if group.curve[1]), default=1.0)
+            axes.set_ylim(0.0, min(1.15 * highest, 1.03))
             axes.set_xlim(left=0.0)
-            axes.yaxis.set_major_formatter(lambda share, _: f"{100 * share:.0f} %")
+            axes.yaxis.set_major_formatter(lambda share, _: f"{100 * share:.3g} %")
             axes.grid(True, which="major")
             if axes.get_legend_handles_labels()[1]:
-                axes.legend(loc="lower right", fontsize=7.5)
+                axes.legend(loc="best", fontsize=7.5)
         figure.axes[0].set_ylabel("outcomes that have come")
     return figure
 
