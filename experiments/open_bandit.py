@@ -2,10 +2,10 @@
 
     python experiments/open_bandit.py
 
-The sample has 10,000 rows for each of three campaigns, chosen uniformly (random) and by Thompson sampling (bts). The value
-of each policy is estimated from the other policy's rows by each estimator. obp's numbers for the same rows and the same
-policies, and the distribution that it computes for Thompson sampling, are in tests/data/obp.json. The rows are read from
-the installed package obp (`pip install --no-deps obp`).
+The sample has 10,000 rows for each of three campaigns, chosen uniformly (random) and by Thompson sampling (bts). The
+value of each policy is estimated from the other policy's rows by each estimator. obp's numbers for the same rows and the
+same policies, and the distribution that it computes for Thompson sampling, are in tests/data/obp.json. The rows are read
+from the installed package obp (`pip install --no-deps obp`).
 """
 
 import json
@@ -63,10 +63,8 @@ def lines() -> Iterator[str]:
                 value = found.estimates[name]
                 off = abs(value.value - float(theirs[campaign, logged, OBP[name]]))  # type: ignore[arg-type]
                 star = " \\*" if found.warning else ""
-                yield (
-                    f"| {campaign} | {logged} | {target} | {measured:.4f} | {name}{star} | {_shown(value)} | {off:.0e} |"
-                    f" {found.effective_size:,.0f} |"
-                )
+                cells = (campaign, logged, target, f"{measured:.4f}", f"{name}{star}", _shown(value), f"{off:.0e}")
+                yield f"| {' | '.join(cells)} | {found.effective_size:,.0f} |"
     yield ""
     yield f"| campaign | learner | rounds | {' | '.join(METHODS)} |"
     yield f"|---|---|---:|{'---:|' * len(METHODS)}"

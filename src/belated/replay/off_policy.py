@@ -88,7 +88,7 @@ def hardly(rewards: Floats, weights: Floats) -> str | None:
 
 
 def wide_interval(rewards: Floats, weights: Floats, largest: float, alpha: float) -> tuple[float, float]:
-    """Return an interval for the mean where a normal one cannot be trusted: `rare` for rare rewards, else `bernstein`."""
+    """Return an interval where a normal one cannot be trusted: `rare` for rare rewards, else `bernstein`."""
     weighted = weights * rewards
     if float(weighted.mean()) <= RARE:
         return rare(weighted, largest, alpha)
