@@ -64,7 +64,7 @@ class DelayProfile(NamedTuple):
     """
 
     def as_dict(self) -> dict[str, Any]:
-        """Return everything as JSON takes it; what is infinite is None."""
+        """Return everything as JSON takes it; what is infinite, or not known, is None."""
         return {
             "unit": self.unit,
             "quantiles": list(QUANTILES),
@@ -85,7 +85,16 @@ class DelayProfile(NamedTuple):
 
 
 def _plain(group: DelayGroup) -> dict[str, Any]:
-    return {**group._asdict(), "quantiles": list(group.quantiles), "missing": group.missing}
+    return {
+        **group._asdict(),
+        "quantiles": [_number(each) for each in group.quantiles],
+        "longest": _number(group.longest),
+        "missing": _number(group.missing),
+    }
+
+
+def _number(value: float) -> float | None:
+    return value if math.isfinite(value) else None
 
 
 def profile(log: Log) -> DelayProfile | None:
