@@ -9,6 +9,7 @@ import numpy as np
 
 from belated.errors import InvalidValue, unknown
 from belated.inference import Estimate, Estimates, estimates
+from belated.inference.method import Options
 from belated.logs import Log
 from belated.replay.delay_profile import DelayProfile, profile
 from belated.replay.off_policy import off_policy
@@ -140,6 +141,9 @@ def replay_log(
     >>> 0.9 < found.values[0].estimates["rejection"].value <= 1.0
     True
     """
+    Options(alpha, control, outcomes=outcomes).check(log.labels)
+    if not log.arms.size:
+        raise InvalidValue("the log has no decisions; at least one is needed", "log")
     log = _with_deadline(log, deadline, deadline_after, missing_loss)
     log, warnings = _with_propensities(log, assigned)
     return Replay(
