@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from belated import learners as catalogue
 from belated.core.rounds import FOREVER
-from belated.errors import InvalidValue
+from belated.errors import InvalidValue, check_count
 from belated.inference import Estimate
 from belated.learners import TunedLearner
 from belated.logs import Log
@@ -108,28 +108,34 @@ def learner_values(
 ) -> tuple[LearnerValue, ...]:
     """Return what each learner would have been worth on a log; where that cannot be told, why."""
     tuned = [catalogue.tune(each) for each in learners]
+    log = _first(log, check_count("most_rows", most_rows))
     reason = cannot_carry(log)
     if reason is not None:
         return tuple(_refused(each.label, reason) for each in tuned)
-    rows = _rows(log, most_rows)
+    rows = _rows(log)
     return tuple(_value(each, rows, len(log.labels), alpha, seed) for each in tuned)
 
 
-def _rows(log: Log, most_rows: int) -> LoggedRows:
-    """Return the first rows of a log as they are offered, without draws."""
+def _first(log: Log, most_rows: int) -> Log:
+    """Return the first rows of a log, with all that came of them."""
     kept = slice(0, most_rows)
+    waits = None if log.waits is None else log.waits[kept]
+    return Log(log.labels, log.arms[kept], log.rewards[kept], log.propensities[kept], waits)
+
+
+def _rows(log: Log) -> LoggedRows:
+    """Return the rows of a log as they are offered, without draws."""
     waits = np.zeros(log.arms.size) if log.waits is None else log.waits
-    delays = np.where(np.isnan(log.rewards) | ~np.isfinite(waits), float(FOREVER), waits)[kept]
-    propensities = log.propensities[kept]
+    delays = np.where(np.isnan(log.rewards) | ~np.isfinite(waits), float(FOREVER), waits)
     nothing = np.empty(0)
     return LoggedRows(
-        log.arms[kept],
-        1.0 - log.rewards[kept],
+        log.arms,
+        1.0 - log.rewards,
         delays.astype(np.int64),
-        propensities,
+        log.propensities,
         nothing,
         nothing,
-        float(propensities.min()),
+        float(log.propensities.min()),
     )
 
 
