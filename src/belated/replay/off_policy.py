@@ -164,7 +164,7 @@ def value_of(log: Log, target: Floats, *, means: Floats | None = None, alpha: fl
         means = _matrix("means", means, size, n_arms)
         expected = np.broadcast_to(np.sum(target * means, axis=1), size)
         predicted = means[np.minimum(rows, len(means) - 1), log.arms]
-    largest = float(1.0 / log.propensities.min())
+    largest = float(1.0 / log.propensities.min(initial=1.0))
     return off_policy(log.rewards, weights, expected - weights * predicted, largest=largest, alpha=alpha)
 
 
