@@ -32,5 +32,5 @@ def test_only_the_rows_that_are_replayed_count(monkeypatch: pytest.MonkeyPatch) 
     (short,) = learner_values(uniform_log(rng, 500, [0.5, 0.5]), ["uniform"], most_rows=199)
     assert "199 decisions are worth 99 rounds" in str(short.refused)
     for wrong in (0, -3, 2.5):
-        with pytest.raises(InvalidValue, match="most_rows is .*; a whole number of at least 1 is needed"):
+        with pytest.raises(InvalidValue, match=r"most_rows is .*; a whole number of at least 1 is needed"):
             learner_values(log, ["uniform"], most_rows=wrong)  # type: ignore[arg-type]
