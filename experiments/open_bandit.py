@@ -3,9 +3,9 @@
     python experiments/open_bandit.py
 
 The sample has 10,000 rows for each of three campaigns, chosen uniformly (random) and by Thompson sampling (bts). The
-value of each policy is estimated from the other policy's rows by each estimator. obp's numbers for the same rows and the
-same policies, and the distribution that it computes for Thompson sampling, are in tests/data/obp.json. The rows are read
-from the installed package obp (`pip install --no-deps obp`).
+value of each policy is estimated from the other policy's rows by each estimator. obp's numbers for the same rows and
+policies, and the distribution that it computes for Thompson sampling, are in tests/data/obp.json. The rows are read from
+the installed package obp (`pip install --no-deps obp`).
 """
 
 import json

@@ -165,3 +165,34 @@ def test_decisions_of_a_bandit_are_a_log() -> None:
     from belated import inference
 
     assert inference.estimates(log) == bandit.estimates()
+
+
+def timed(**changes: Any) -> Log:
+    """Five decisions, at 0, 1, 1, 4 and 9; the third has no outcome."""
+    parts: dict[str, Any] = {
+        "labels": ("a", "b"),
+        "arms": np.array([0, 1, 1, 0, 1]),
+        "rewards": np.array([1.0, 0.0, NAN, 1.0, 0.0]),
+        "propensities": np.full(5, 0.5),
+        "waits": np.array([2.0, 3.0, np.inf, 0.0, 0.0]),
+        "times": np.array([0.0, 1.0, 1.0, 4.0, 9.0]),
+        "durations": np.array([1.0, 8.0, np.inf, 4.5, 3.0]),
+    }
+    return Log(**(parts | changes))
+
+
+def test_a_deadline_in_time_without_waits() -> None:
+    """Decisions are then counted by times: outcomes that came in time still count as come."""
+    found = timed(waits=None).with_deadline_after(5.0, 1.0)
+    np.testing.assert_array_equal(found.waits, [2.0, 2.0, 1.0, 0.0, 0.0])
+    np.testing.assert_array_equal(found.rewards, [1.0, 0.0, 0.0, 1.0, 0.0])
+
+
+def test_the_end_is_that_of_what_was_known_then() -> None:
+    log = timed()
+    assert log.end == 12.0
+    early = log.until(4)  # the second outcome comes at 9
+    np.testing.assert_array_equal(early.rewards, [1.0, NAN, NAN, 1.0])
+    assert early.end == 8.5
+    np.testing.assert_array_equal(early.with_deadline_after(7.5, 1.0).rewards, [1.0, 0.0, 0.0, 1.0])
+    np.testing.assert_array_equal(early.with_deadline_after(7.6, 1.0).rewards, [1.0, NAN, NAN, 1.0])

@@ -56,4 +56,8 @@ def delays_for(environment: Any, wanted: Any = None) -> Delays:
     if wanted is None:
         return Own.of(environment) if getattr(environment, "brings_delays", False) else NoDelay()
     law = Delays.find(wanted)
-    return Own.of(environment) if isinstance(law, Own) else law
+    if not isinstance(law, Own):
+        return law
+    if law.environment is not None and law.environment is not environment:
+        raise InvalidValue(f"delays is {law!r}, of another environment than {environment!r}", "delays")
+    return Own.of(environment)

@@ -142,12 +142,13 @@ class Resampled(Environment):
         return same
 
 
-def _read(file: str | Path | Log, columns: Mapping[str, Any]) -> Log:
+def _read(file: str | Path | Log, columns: Mapping[str, str | None]) -> Log:
+    named: dict[str, Any] = {what: name for what, name in columns.items() if name is not None}
     if isinstance(file, str | Path):
-        return read_log(file, **columns)
+        return read_log(file, **named)
     if not isinstance(file, Log):
         raise InvalidValue(f"file is {file!r}; the path of a log, or a Log, is needed", "file")
-    if named := {what: name for what, name in columns.items() if name is not None}:
+    if named:
         raise InvalidValue(f"{next(iter(named))} is named, but the log is not a file with columns", next(iter(named)))
     return file
 

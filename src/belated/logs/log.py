@@ -190,7 +190,7 @@ class Log:
         is_over = (np.where(np.isnan(self.rewards), np.inf, self.durations) > duration) & (ages >= duration)
         durations = np.where(is_over, duration, self.durations)
         # where no outcome is replaced, the order of events is known better than by times
-        waits = self.waits if self.waits is not None else np.full(self.arms.size, np.inf)
+        waits = self.waits if self.waits is not None else waits_of(self.times, self.durations)
         waits = np.where(is_over, waits_of(self.times, np.where(is_over, durations, 0.0)), waits)
         return replace(self, rewards=np.where(is_over, 1.0 - loss, self.rewards), waits=waits, durations=durations)
 
@@ -201,7 +201,7 @@ class Log:
             return float("nan")
         if self.durations is None:
             return float(self.times[-1])
-        came = np.isfinite(self.durations)
+        came = np.isfinite(self.durations) & ~np.isnan(self.rewards)
         return float(max(self.times[-1], (self.times + self.durations)[came].max(initial=-np.inf)))
 
     @property

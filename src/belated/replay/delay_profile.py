@@ -69,7 +69,7 @@ class DelayProfile(NamedTuple):
     """
 
     def as_dict(self) -> dict[str, Any]:
-        """Return everything as JSON takes it; what is infinite is None."""
+        """Return everything as JSON takes it; what is infinite, or not known, is None."""
         return {
             "unit": self.unit,
             "quantiles": list(QUANTILES),
@@ -96,11 +96,15 @@ def _plain(group: DelayGroup) -> dict[str, Any]:
         "name": group.name,
         "decisions": group.decisions,
         "outcomes": group.outcomes,
-        "missing": group.missing,
-        "quantiles": list(group.quantiles),
-        "longest": group.longest,
+        "missing": _number(group.missing),
+        "quantiles": [_number(each) for each in group.quantiles],
+        "longest": _number(group.longest),
         "curve": {"delays": delays, "shares": shares},
     }
+
+
+def _number(value: float) -> float | None:
+    return value if math.isfinite(value) else None
 
 
 def profile(log: Log, settled: Log | None = None) -> DelayProfile | None:

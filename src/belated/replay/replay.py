@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from belated.errors import InvalidValue, check_count, unknown
+from belated.errors import InvalidValue, unknown
 from belated.inference import Estimate, Estimates, estimates
+from belated.inference.method import Options
 from belated.logs import Log
 from belated.replay.delay_profile import DelayProfile, profile
 from belated.replay.off_policy import off_policy
@@ -143,18 +144,21 @@ def replay_log(
     >>> 0.9 < found.values[0].estimates["rejection"].value <= 1.0
     True
     """
+    Options(alpha, control, outcomes=outcomes).check(log.labels)
+    if not log.arms.size:
+        raise InvalidValue("the log has no decisions; at least one is needed", "log")
     raw, warnings = _with_propensities(log, assigned)
     settled, old_enough = _with_deadline(raw, deadline, deadline_after, missing_loss)
-    valued = settled.head(min(old_enough, check_count("most_rows", most_rows)))
+    valued = settled.head(old_enough)
     return Replay(
         log=settled,
         delays=profile(raw, settled),
-        logged=_logged(settled.head(old_enough), alpha),
-        values=learner_values(valued, learners, alpha=alpha, seed=seed),
+        logged=_logged(valued, alpha),
+        values=learner_values(valued, learners, alpha=alpha, seed=seed, most_rows=most_rows),
         estimates=estimates(settled, alpha=alpha, control=control, outcomes=outcomes),
         alpha=alpha,
         old_enough=old_enough,
-        rows_replayed=valued.arms.size,
+        rows_replayed=min(old_enough, most_rows),
         warnings=warnings,
     )
 

@@ -174,7 +174,7 @@ class Rejection(LearnerRun):
         arrays = [np.require(values, kind, ["C"]) for values, kind in zip(rows[:-1], kinds, strict=True)]
         rows = LoggedRows._make([*arrays, float(rows.least)])
         if self.settled:
-            rows = rows._replace(delays=np.maximum(rows.delays, self.settled))
+            rows = rows._replace(delays=np.maximum(rows.delays, min(self.settled, FOREVER)))
         notes = RowNotes(np.zeros(size, dtype=np.int64), np.empty(size), np.empty(size), self._means, self._pending)
         begin = 0
         while begin < size:

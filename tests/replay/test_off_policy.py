@@ -1,0 +1,263 @@
+"""Off-policy estimates: by hand, against another package, and how often their intervals hold."""
+
+import json
+import math
+from pathlib import Path
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+
+from belated import InvalidValue
+from belated.logs import Log
+from belated.logs.public import DATA, missing, read_open_bandit
+from belated.replay import off_policy, value_of
+from belated.replay.off_policy import FEWEST, arm_means, bernstein, clipped, effective_size, hardly, sums
+
+OBP = json.loads((Path(__file__).parents[1] / "data" / "obp.json").read_text())
+"""Values of the package obp on the Open Bandit sample, with the distributions that it simulated."""
+
+Z = NormalDist().inv_cdf(0.975)
+
+
+def small() -> Log:
+    """Four rows of two arms."""
+    return Log(("a", "b"), np.array([0, 1, 0, 1]), np.array([1.0, 0.0, 0.5, 1.0]), np.array([0.5, 0.5, 0.8, 0.2]))
+
+
+def drawn(rng: np.random.Generator, rows: int, shares: list[float], means: list[float]) -> Log:
+    arms = rng.choice(len(shares), rows, p=shares)
+    rewards = (rng.random(rows) < np.array(means)[arms]).astype(float)
+    return Log(tuple(range(len(shares))), arms, rewards, np.array(shares)[arms])
+
+
+def test_no_rows_are_refused() -> None:
+    nothing = Log(("a", "b"), np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0))
+    with pytest.raises(InvalidValue, match="there are no rows; at least one is needed"):
+        value_of(nothing, np.array([0.5, 0.5]))
+
+
+def test_four_rows_by_hand() -> None:
+    """Target (0.4, 0.6): weights 0.8, 1.2, 0.5, 3. q = (0.75, 0.5): sum of p q = 0.6."""
+    found = value_of(small(), np.array([0.4, 0.6]), means=np.array([0.75, 0.5]))
+    ips = (0.8 + 0.0 + 0.25 + 3.0) / 4
+    snips = 4.05 / 5.5
+    robust = 0.6 + (0.8 * 0.25 + 1.2 * -0.5 + 0.5 * -0.25 + 3.0 * 0.5) / 4
+    values = [found.estimates[name].value for name in ("ips", "snips", "dr")]
+    assert values == pytest.approx([ips, snips, robust], rel=1e-14)
+    assert found.effective_size == pytest.approx(5.5**2 / (0.64 + 1.44 + 0.25 + 9.0), rel=1e-14)
+
+
+def test_standard_errors_by_hand() -> None:
+    """ips and dr: those of a mean; snips: sqrt(sum w^2 (r - v)^2) / sum w."""
+    rewards, weights = np.array([1.0, 0.0, 0.5]), np.array([2.0, 1.0, 0.5])
+    baselines = np.array([0.3, -0.1, 0.2])
+    found = sums(rewards, weights, baselines)
+    v = 2.25 / 3.5
+    assert found.values == pytest.approx([2.25 / 3, v, (2.25 + 0.4) / 3], rel=1e-14)
+    products, robust = [2.0, 0.0, 0.25], [2.3, -0.1, 0.45]
+    residuals = 4.0 * (1.0 - v) ** 2 + v**2 + 0.25 * (0.5 - v) ** 2
+    expected = [np.std(products, ddof=1) / math.sqrt(3), math.sqrt(residuals) / 3.5, np.std(robust, ddof=1) / 3**0.5]
+    assert found.errors == pytest.approx(expected, rel=1e-14)
+    one = sums(np.array([0.5]), np.array([2.0]), np.array([0.0]))
+    assert one.values.tolist() == [1.0, 0.5, 1.0]
+    assert one.errors.tolist() == [0.0, 0.0, 0.0]
+    nothing = sums(rewards, np.zeros(3), baselines)
+    assert nothing.values[:2].tolist() == [0.0, 0.0]
+
+
+def test_effective_size_by_hand() -> None:
+    assert effective_size(np.ones(7)) == 7.0
+    assert effective_size(np.array([3.0, 1.0])) == 1.6
+    assert effective_size(np.array([5.0, 0.0, 0.0])) == 1.0
+    assert effective_size(np.zeros(4)) == 0.0
+
+
+def test_bernstein_by_hand() -> None:
+    """Mean 0.5 of 1, 0, 1, 0 …: variance 1/4, over 800 rows, x = log 60."""
+    rewards, x = np.array([1.0, 0.0] * 400), math.log(60.0)
+    half = math.sqrt(2 * 0.25 * x / 800) + 3 * 2.0 * x / 800
+    assert bernstein(rewards, np.ones(800), 2.0, 0.05) == pytest.approx((0.5 - half, 0.5 + half), rel=1e-14)
+    assert bernstein(rewards[:6], np.ones(6), 2.0, 0.05) == (0.0, 1.0)  # no further than a mean can be
+    wider, narrower = (bernstein(rewards, np.ones(800), 2.0, alpha) for alpha in (0.01, 0.2))
+    assert wider[0] < narrower[0] < 0.5 < narrower[1] < wider[1]
+
+
+def test_intervals_end_at_0_and_1() -> None:
+    assert clipped(0.5, 0.1) == pytest.approx((0.5, 0.4, 0.6))
+    assert clipped(0.05, 0.1) == pytest.approx((0.05, 0.0, 0.15))
+    assert clipped(0.95, 0.1) == pytest.approx((0.95, 0.85, 1.0))
+    assert clipped(1.3, 0.1) == (1.3, 1.0, 1.0)
+    assert clipped(-0.3, 0.1) == (-0.3, 0.0, 0.0)
+
+
+def test_normal_intervals_where_the_rows_can_carry_them() -> None:
+    rewards = np.array([1.0, 0.0] * FEWEST)
+    found = off_policy(rewards, np.ones(2 * FEWEST), np.zeros(2 * FEWEST))
+    assert found.warning is None
+    half = Z * math.sqrt(0.25 * 2 * FEWEST / (2 * FEWEST - 1)) / math.sqrt(2 * FEWEST)
+    assert found.estimates["ips"] == pytest.approx((0.5, 0.5 - half, 0.5 + half), rel=1e-12)
+    snips = Z * math.sqrt(0.25 / (2 * FEWEST))
+    assert found.estimates["snips"] == pytest.approx((0.5, 0.5 - snips, 0.5 + snips), rel=1e-12)
+    sure = off_policy(rewards, np.ones(2 * FEWEST), np.zeros(2 * FEWEST), alpha=0.5)
+    assert sure.estimates["ips"].high - 0.5 == pytest.approx(half * NormalDist().inv_cdf(0.75) / Z, rel=1e-12)
+
+
+@pytest.mark.parametrize("rare", [0.0, 1.0])
+def test_wide_intervals_where_rewards_or_their_absence_are_rare(rare: float) -> None:
+    """19 rows of 400 are not enough, 20 are. All three estimates then have the one interval around ips."""
+    ones, zeros = np.ones(400), np.zeros(400)
+    rewards = np.where(np.arange(400) < FEWEST, rare, 1.0 - rare)
+    assert hardly(rewards, ones) is None
+    rewards[0] = 1.0 - rare
+    found = off_policy(rewards, ones, zeros, largest=1.0)
+    assert "by weight, it has about 19 rows with a reward, or without one; 20 are needed" in str(found.warning)
+    low, high = bernstein(rewards, ones, 1.0, 0.05)
+    assert all(each[1:] == (low, high) for each in found.estimates.values())
+    wider = off_policy(rewards, ones, zeros, largest=3.0)
+    assert wider.estimates["ips"][1:] == bernstein(rewards, ones, 3.0, 0.05)
+    heaviest = off_policy(rewards, ones * 2.0, zeros)  # the largest weight, where nobody says what it may be
+    assert heaviest.estimates["ips"].low == pytest.approx(min(bernstein(rewards, ones * 2, 2.0, 0.05)[0], 2.0))
+
+
+def test_a_wide_interval_holds_its_own_estimate() -> None:
+    found = off_policy(np.array([1.0, 0.0, 1.0]), np.array([0.1, 0.1, 5.0]), np.array([-3.0, -3.0, -3.0]))
+    for estimate in found.estimates.values():
+        assert estimate.low <= estimate.value <= estimate.high
+    assert found.estimates["dr"].low == found.estimates["dr"].value < 0.0
+    assert found.estimates["ips"].high == found.estimates["ips"].value > 1.0
+
+
+def test_a_log_by_its_own_policy_is_worth_its_mean() -> None:
+    """All weights are 1; where propensities differ from row to row, the target does."""
+    log = drawn(np.random.default_rng(1), 300, [0.2, 0.3, 0.5], [0.2, 0.5, 0.7])
+    found = value_of(log, np.array([0.2, 0.3, 0.5]))
+    mean = float(log.rewards.mean())
+    assert found.estimates["ips"].value == pytest.approx(mean, rel=1e-13)
+    assert found.estimates["snips"].value == pytest.approx(mean, rel=1e-13)
+    assert abs(found.estimates["dr"].value - mean) < 0.01  # the mean, but for how often each arm was drawn
+    assert found.effective_size == pytest.approx(300.0)
+    rows = np.array([[0.5, 0.5], [0.5, 0.5], [0.8, 0.2], [0.8, 0.2]])
+    assert value_of(small(), rows).estimates["ips"].value == pytest.approx(2.5 / 4)
+    turned = value_of(small(), rows[::-1])
+    assert turned.estimates["ips"].value == pytest.approx((0.8 / 0.5 + 0.5 * 0.5 / 0.8 + 0.5 / 0.2) / 4)
+
+
+def test_predictions_for_each_row() -> None:
+    """The same for all rows, or one for each: what is predicted counts, weighted by the target."""
+    target, means = np.array([0.4, 0.6]), np.array([[0.1, 0.9], [0.2, 0.8], [0.3, 0.7], [0.4, 0.6]])
+    found = value_of(small(), target, means=means).estimates["dr"].value
+    weights, rewards = np.array([0.8, 1.2, 0.5, 3.0]), small().rewards
+    predicted = np.array([0.1, 0.8, 0.3, 0.6])
+    expected = means @ target + weights * (rewards - predicted)
+    assert found == pytest.approx(expected.mean(), rel=1e-14)
+    same = [value_of(small(), target, means=each).estimates for each in (means[0], np.tile(means[0], (4, 1)))]
+    assert same[0] == same[1]
+
+
+def test_by_default_each_half_is_predicted_from_the_other() -> None:
+    """Rows 0 and 2 are one half, 1 and 3 the other. Each arm's mean counts as many rows as it has, and one of all."""
+    log = small()
+    even = (1.5 + 0.5) / 3.0  # the mean of all: of the rewards 1 and 0.5, and half a reward
+    odd = (1.0 + 0.5) / 3.0
+    first, second = [(1.5 + even) / 3, even], [odd, (1.0 + odd) / 3]
+    assert arm_means(log.arms, log.rewards, 2, np.array([0, 1, 0, 1])) == pytest.approx(np.array([first, second]))
+    predictions = np.array([second, first, second, first])
+    target = np.array([0.4, 0.6])
+    assert value_of(log, target).estimates["dr"] == value_of(log, target, means=predictions).estimates["dr"]
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ([0.5, 0.6], "target has rows that are not probabilities"),
+        ([1.5, -0.5], "target has rows that are not probabilities"),
+        ([math.nan, 1.0], "target has rows that are not probabilities"),
+        ([0.5, 0.25, 0.25], r"target has the shape \(3,\); \(2,\) or \(4, 2\) is needed"),
+        ([[0.5, 0.5]] * 3, r"target has the shape \(3, 2\); \(2,\) or \(4, 2\) is needed"),
+    ],
+)
+def test_targets_that_are_none(target: list[float], message: str) -> None:
+    with pytest.raises(InvalidValue, match=message):
+        value_of(small(), np.array(target))
+
+
+def test_logs_that_tell_too_little() -> None:
+    log = small()
+    with pytest.raises(InvalidValue, match=r"means has the shape \(3,\)"):
+        value_of(log, np.array([0.5, 0.5]), means=np.zeros(3))
+    with pytest.raises(InvalidValue, match="the log lacks propensities"):
+        value_of(Log(log.labels, log.arms, log.rewards, np.full(4, np.nan)), np.array([0.5, 0.5]))
+    with pytest.raises(InvalidValue, match="decisions without an outcome; a deadline"):
+        rewards = np.array([1.0, np.nan, 0.0, 0.0])
+        value_of(Log(log.labels, log.arms, rewards, log.propensities), np.array([0.5, 0.5]))
+
+
+@pytest.mark.skipif(missing("open-bandit-men") is not None, reason="needs obp")
+@pytest.mark.parametrize("campaign", ["all", "men", "women"])
+@pytest.mark.parametrize(("source", "target"), [("random", "bts"), ("bts", "random")])
+def test_open_bandit_as_obp_has_it(campaign: str, source: str, target: str) -> None:
+    """To 1e-9. obp's model is the mean of each item over all rows, and 0 for one that was never shown."""
+    rows = read_open_bandit(campaign, source)
+    log, items = rows.log, len(OBP["thompson"][campaign])
+    assert len(log.labels) == items
+    policy = np.array(OBP["thompson"][campaign]) if target == "bts" else np.full((items, 3), 1.0 / items)
+    shown = np.bincount(log.arms, minlength=items)
+    means = np.bincount(log.arms, log.rewards, minlength=items) / np.maximum(shown, 1)
+    found = value_of(log, policy.T[rows.positions], means=means)
+    theirs = {
+        each["estimator"]: each["value"]
+        for each in OBP["values"]
+        if (each["campaign"], each["from"], each["to"]) == (campaign, source, target)
+    }
+    assert theirs.keys() == found.estimates.keys()
+    for name, value in theirs.items():
+        assert found.estimates[name].value == pytest.approx(value, abs=1e-9, rel=1e-9), name
+    size = OBP["effective_sample_size"][campaign][f"{source}->{target}"]
+    assert found.effective_size == pytest.approx(size, rel=1e-9)
+    assert int(log.rewards.sum()) == OBP["clicks"][campaign][source]
+    assert (
+        OBP["sha256"] | {f"obp/{path}": digest for path, digest in DATA[f"open-bandit-{campaign}"].files.items()}
+        == (OBP["sha256"])
+    )
+
+
+@pytest.mark.parametrize(
+    ("shares", "means", "rows"),
+    [
+        ([1 / 3, 1 / 3, 1 / 3], [0.3, 0.4, 0.6], 400),
+        ([0.6, 0.25, 0.15], [0.3, 0.4, 0.6], 800),
+        ([1 / 3, 1 / 3, 1 / 3], [0.02, 0.03, 0.06], 3000),
+        ([0.5, 0.3, 0.2], [0.02, 0.03, 0.06], 3500),
+    ],
+    ids=["uniform", "unequal", "uniform, rare", "unequal, rare"],
+)
+def test_intervals_hold_as_often_as_they_say(shares: list[float], means: list[float], rows: int) -> None:
+    """2,000 logs: 95 % of the intervals, 92 to 98 %. No log is too small for normal intervals."""
+    target = np.array([0.1, 0.3, 0.6])
+    truth = float(target @ means)
+    rng = np.random.default_rng(7)
+    hits = dict.fromkeys(("ips", "snips", "dr"), 0)
+    for _ in range(2000):
+        found = value_of(drawn(rng, rows, shares, means), target)
+        assert found.warning is None
+        for name, estimate in found.estimates.items():
+            hits[name] += estimate.low <= truth <= estimate.high
+    assert all(0.92 <= each / 2000 <= 0.98 for each in hits.values()), hits
+
+
+@pytest.mark.parametrize(("means", "rows"), [([0.002, 0.003, 0.02], 200), ([0.99, 0.97, 0.999], 300)])
+def test_wide_intervals_hold_at_least_as_often(means: list[float], rows: int) -> None:
+    """2,000 logs, nearly all of them warned of."""
+    target, shares = np.array([0.1, 0.3, 0.6]), [0.6, 0.25, 0.15]
+    truth = float(target @ means)
+    rng = np.random.default_rng(8)
+    hits, warned = dict.fromkeys(("ips", "snips", "dr"), 0), 0
+    for _ in range(2000):
+        found = value_of(drawn(rng, rows, shares, means), target)
+        if found.warning is not None:
+            warned += 1
+            for name, estimate in found.estimates.items():
+                hits[name] += estimate.low <= truth <= estimate.high
+    assert warned > 1500
+    assert all(each / warned >= 0.95 for each in hits.values()), hits
