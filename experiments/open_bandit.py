@@ -4,8 +4,8 @@
 
 The sample has 10,000 rows for each of three campaigns, chosen uniformly (random) and by Thompson sampling (bts). The
 value of each policy is estimated from the other policy's rows by each estimator. obp's numbers for the same rows and
-policies, and the distribution that it computes for Thompson sampling, are in tests/data/obp.json. The rows are read from
-the installed package obp (`pip install --no-deps obp`).
+policies, and the distribution that it computes for Thompson sampling, are in tests/data/obp.json. The rows are read
+from the installed package obp (`pip install --no-deps obp`).
 """
 
 import json

@@ -303,7 +303,7 @@ _REAL = (
         (f"open-bandit-{name}/{law}", f"open-bandit-{name}", f"public:data=open-bandit-{name}", delays, 200_000)
         for name, law, delays in (("men", "none", "none"), ("men", "visit", _VISIT), ("women", "visit", _VISIT))
     ),
-    ("open-bandit-all/visit", "open-bandit-all", "public:data=open-bandit-all", _VISIT, 500_000),
+    ("open-bandit-all/visit", "open-bandit-all", "public:data=open-bandit-all", _VISIT, 200_000),
     ("actg175/daily", "actg175", "public:data=actg175,accrual=1", "own", 2139),
     ("actg175/one-in-five-days", "actg175", "public:data=actg175,accrual=0.2", "own", 2139),
     ("rossi/ten-a-week", "rossi", "public:data=rossi,accrual=10", "own", 2000),

@@ -18,6 +18,8 @@ CURVE = 60
 """Points of the curve of delays, at most."""
 POINTS = 400
 """Of the curve of outstanding decisions, at most."""
+MOST_BOUNDED = 2_000_000
+"""Decisions that bounds are computed for, the first ones."""
 LIKELY = 0.01
 """A p-value below it says that delays depend on something."""
 
@@ -62,7 +64,7 @@ class DelayProfile(NamedTuple):
     """How many of the decisions before had no outcome then."""
     most_outstanding: int
     facts: tuple[bounds.Fact, ...]
-    """What the bounds of the paper are made of."""
+    """What the bounds of the paper are made of; of at most `MOST_BOUNDED` decisions."""
     scale: float
     """sqrt(KT) + min over S of (|S| + sqrt(D_rest log K)), the regret that no learner can get below against all losses,
     up to a constant.
@@ -122,6 +124,11 @@ def profile(log: Log, settled: Log | None = None) -> DelayProfile | None:
     waits = np.where(came, log.waits, np.inf)
     ages = np.arange(size - 1.0, -1.0, -1.0)
     in_decisions = _group("all", waits, ages)
+    at, outstanding, most_outstanding = _outstanding(settled)
+    instance = _instance(settled)
+    facts = bounds.facts(instance)
+    scale = math.sqrt(instance.arms * instance.rounds) + instance.price(math.log(instance.arms))[0]
+    del instance  # it is large
     unit, delays = "decisions", waits
     if log.durations is not None:
         unit = "seconds" if log.in_seconds else "units of time"
@@ -129,30 +136,45 @@ def profile(log: Log, settled: Log | None = None) -> DelayProfile | None:
         # a log without the times of decisions is complete: what has not come by its end does not come
         ages = np.full(size, np.inf) if log.times is None else log.end - log.times
     good = log.rewards >= 0.5
-    at_arm = [log.arms == k for k in range(len(log.labels))]
-    outcomes = [("reward of 1/2 or more", came & good), ("reward below 1/2", came & ~good)]
-    waited = waits if settled.waits is None else np.where(np.isnan(settled.rewards), np.inf, settled.waits)
-    counts = _outstanding(waited)
-    shown = np.unique(np.linspace(0, size, min(size, POINTS) + 1).astype(np.int64))
-    instance = bounds.Instance(len(log.labels), np.where(np.isfinite(waited), waited, float(size)).astype(np.int64))
     cohort = _cohort(delays, ages)
     return DelayProfile(
         unit=unit,
         overall=_group("all", delays, ages),
         in_decisions=in_decisions,
         by_arm=tuple(
-            _group(str(label), delays[mine], ages[mine]) for label, mine in zip(log.labels, at_arm, strict=True)
+            _group(str(label), delays[mine], ages[mine]) for label, mine in zip(log.labels, _by_arm(log), strict=True)
         ),
-        by_outcome=tuple(_group(name, delays[mine], ages[mine]) for name, mine in outcomes),
+        by_outcome=tuple(
+            _group(name, delays[mine], ages[mine])
+            for name, mine in (("reward of 1/2 or more", came & good), ("reward below 1/2", came & ~good))
+        ),
         depends_on_arm=cohort.depends(log.arms),
         depends_on_outcome=cohort.depends(good.astype(np.int64)),
         missing_by_arm=kruskal_wallis((~cohort.came[cohort.members]).astype(np.float64), log.arms[cohort.members]),
-        at=shown,
-        outstanding=counts[shown],
-        most_outstanding=int(counts.max()),
-        facts=bounds.facts(instance),
-        scale=math.sqrt(instance.arms * instance.rounds) + instance.price(math.log(instance.arms))[0],
+        at=at,
+        outstanding=outstanding,
+        most_outstanding=most_outstanding,
+        facts=facts,
+        scale=scale,
     )
+
+
+def _by_arm(log: Log) -> list[Integers]:
+    """Return the places of each arm's decisions."""
+    n_arms = len(log.labels)
+    order = np.argsort(log.arms.astype(np.uint16 if n_arms <= 1 << 16 else np.int64), kind="stable")
+    return np.split(order, np.cumsum(np.bincount(log.arms, minlength=n_arms))[:-1])
+
+
+def _waits(log: Log) -> Integers:
+    """Return after how many decisions each outcome came; as many as there are, where it has not come."""
+    waits = np.zeros(log.arms.size) if log.waits is None else log.waits
+    size = float(log.arms.size)
+    return np.where(np.isnan(log.rewards) | ~(waits < size), size, waits).astype(np.int64)
+
+
+def _instance(log: Log) -> bounds.Instance:
+    return bounds.Instance(len(log.labels), _waits(log.head(MOST_BOUNDED)))
 
 
 def _group(name: str, delays: Floats, ages: Floats) -> DelayGroup:
@@ -203,9 +225,13 @@ def _cohort(delays: Floats, ages: Floats) -> _Cohort:
     return _Cohort(delays, members, members & np.isfinite(delays) & (delays <= enough))
 
 
-def _outstanding(waits: Floats) -> Integers:
-    """Return how many decisions had no outcome after 0, 1, 2, … decisions: those that came before the next one have."""
-    size = waits.size
-    comes = np.arange(1, size + 1) + np.where(np.isfinite(waits), waits, float(size)).astype(np.int64)
-    arrived = np.bincount(np.minimum(comes, size + 1), minlength=size + 2)[: size + 1]
-    return np.arange(size + 1) - np.cumsum(arrived)
+def _outstanding(log: Log) -> tuple[Integers, Integers, int]:
+    """Return numbers of decisions from 0 to all, how many of so many had no outcome yet, and the most ever.
+
+    An outcome that came before the next decision is there.
+    """
+    size = log.arms.size
+    comes = np.minimum(np.arange(1, size + 1) + _waits(log), size + 1)
+    counts = np.arange(size + 1) - np.cumsum(np.bincount(comes, minlength=size + 2)[: size + 1])
+    at = np.unique(np.linspace(0, size, min(size, POINTS) + 1).astype(np.int64))
+    return at, counts[at], int(counts.max())

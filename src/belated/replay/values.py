@@ -9,6 +9,7 @@ S^2 - (1 - 1/P) s^2, with the degrees of freedom of Satterthwaite (1946).
 
 import math
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +23,9 @@ from belated.learners import TunedLearner
 from belated.logs import Log
 from belated.replay.off_policy import ESTIMATORS, clipped, effective_size, hardly, sums, wide_interval
 from belated.simulation.intervals import student_quantile
-from belated.simulation.rejection import LoggedRows, Rejection
+from belated.simulation.parallel import available_cores
+from belated.simulation.rejection import LoggedRows, Rejection, compiled_offer
+from belated.simulation.replication import compile_for
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -119,7 +122,10 @@ def learner_values(
     if reason is not None:
         return tuple(_refused(each.label, reason) for each in tuned)
     rows = _rows(log)
-    return tuple(_value(each, rows, len(log.labels), alpha, seed) for each in tuned)
+    compile_for(tuned)
+    compiled_offer()  # here and now, rather than in two threads at once
+    with ThreadPoolExecutor(available_cores()) as pool:
+        return tuple(pool.map(lambda each: _value(each, rows, len(log.labels), alpha, seed), tuned))
 
 
 def _rows(log: Log) -> LoggedRows:

@@ -121,10 +121,11 @@ def bound_sentence(replay: Replay) -> str:
     facts = {fact.symbol: fact for fact in profile.facts}
     rounds = facts["T"].value
     root = math.sqrt(facts["K"].value * rounds)
+    first = "the first " if rounds < replay.log.arms.size else ""
     return (
         f"Against every sequence of losses, no learner can promise less regret than √(KT) + Φ, up to a constant:"
-        f" {number(root)} for {facts['K'].value:g} arms and {rounds:,.0f} decisions, and {number(profile.scale - root)}"
-        f" for these delays; together {number(profile.scale / rounds)} a decision. The learner robust would give up on"
+        f" {number(root)} for {facts['K'].value:g} arms and {first}{rounds:,.0f} decisions, and"
+        f" {number(profile.scale - root)} for these delays; together {number(profile.scale / rounds)} a decision. The learner robust would give up on"
         f" {facts['S*'].value:,.0f} decisions."
     )
 
@@ -205,6 +206,12 @@ def value_sentences(replay: Replay) -> list[str]:
         )
     told += [f"* {warning}" for warning in dict.fromkeys(each.warning for each in replay.values if each.warning)]
     size = replay.log.arms.size
+    missing = int(np.isnan(replay.log.rewards[: replay.old_enough]).sum())
+    if missing:
+        told.append(
+            f"{counted(missing, 'decision')} without an outcome may be worth anything from 0 to 1, and the intervals of"
+            " rewards allow for that. A deadline says what a missing outcome means."
+        )
     if replay.old_enough < size:
         young = counted(size - replay.old_enough, "decision")
         told.append(f"The last {young} are younger than the deadline, and are left out of these rewards.")
