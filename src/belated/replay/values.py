@@ -47,6 +47,8 @@ class LearnerValue(NamedTuple):
     """Rows that became its rounds, the mean over passes."""
     estimates: dict[str, Estimate]
     """The mean reward of a decision, by each of `METHODS`."""
+    gain: Estimate | None
+    """By how much a decision is worth more than one of the log, by `dr`, on the same rows; None where it is refused."""
     effective_size: float
     """Of the weighted estimates: rows of its own that would tell as much. The mean over passes."""
     shares: tuple[float, ...]
@@ -61,18 +63,19 @@ class LearnerValue(NamedTuple):
     def as_dict(self) -> dict[str, Any]:
         """Return everything as JSON takes it."""
         estimates = {name: estimate._asdict() for name, estimate in self.estimates.items()}
-        return {**self._asdict(), "estimates": estimates, "shares": list(self.shares)}
+        gain = None if self.gain is None else self.gain._asdict()
+        return {**self._asdict(), "estimates": estimates, "gain": gain, "shares": list(self.shares)}
 
 
 def _refused(learner: str, reason: str) -> LearnerValue:
-    return LearnerValue(learner, 0.0, {}, 0.0, (), 0.0, 0, None, reason)
+    return LearnerValue(learner, 0.0, {}, None, 0.0, (), 0.0, 0, None, reason)
 
 
 class _Pass(NamedTuple):
     """One time over the rows: estimates with rewards that are not known taken for 0, and for 1."""
 
     low: Floats
-    """(methods,)"""
+    """(methods + 1,): the last is the gain."""
     high: Floats
     errors: Floats
     """Standard errors by the noise of the outcomes alone; that of the rejection method is at least that of snips, which
@@ -173,14 +176,15 @@ def _one_pass(run: Rejection, rows: LoggedRows, n_arms: int, alpha: float) -> _P
         mine = rewards[accepted]
         rejection = float(mine.mean()) if mine.size else math.nan
         found = sums(rewards, notes.weights, notes.baselines)
-        values = np.array([rejection, *found.values])
+        gains = notes.baselines + (notes.weights - 1.0) * rewards
+        values = np.array([rejection, *found.values, gains.mean()])
         wide = wide_interval(rewards, notes.weights, 1.0 / rows.least, alpha)
         ends.append((values, wide, hardly(rewards, notes.weights)))
     (low, (lowest, _), warning), (high, (_, highest), other_warning) = ends
     return _Pass(
         low=low,
         high=high,
-        errors=np.array([found.errors[ESTIMATORS.index("snips")], *found.errors]),
+        errors=np.array([found.errors[ESTIMATORS.index("snips")], *found.errors, gains.std() / math.sqrt(gains.size)]),
         rounds=int(accepted.sum()),
         effective_size=effective_size(notes.weights),
         arms=np.bincount(rows.arms[accepted], minlength=n_arms),
@@ -210,12 +214,15 @@ def _summary(tuned: TunedLearner, plain: Sequence[_Pass], resampled: Sequence[_P
         if warning is not None:
             low, high = min(low, plain[0].wide[0]), max(high, plain[0].wide[1])
         estimates[name] = Estimate(value, low, high)
+    least, most = sorted((float(lows[-1]), float(highs[-1])))
+    half = float(max(halves[0][-1], halves[1][-1]))
     rounds = np.array([each.rounds for each in plain], dtype=np.float64)
     arms = np.stack([each.arms for each in plain])
     return LearnerValue(
         learner=tuned.label,
         rounds=float(rounds.mean()),
         estimates=estimates,
+        gain=Estimate((least + most) / 2.0, least - half, most + half),
         effective_size=float(np.mean([each.effective_size for each in plain])),
         shares=tuple((arms.sum(axis=0) / max(arms.sum(), 1)).tolist()),
         skipped=float(np.mean([each.skipped / max(each.rounds, 1) for each in plain])),

@@ -123,10 +123,10 @@ def bound_sentence(replay: Replay) -> str:
     root = math.sqrt(facts["K"].value * rounds)
     first = "the first " if rounds < replay.log.arms.size else ""
     return (
-        f"Against every sequence of losses, no learner can promise less regret than √(KT) + Φ, up to a constant:"
+        "Against every sequence of losses, no learner can promise less regret than √(KT) + Φ, up to a constant:"
         f" {number(root)} for {facts['K'].value:g} arms and {first}{rounds:,.0f} decisions, and"
-        f" {number(profile.scale - root)} for these delays; together {number(profile.scale / rounds)} a decision. The learner robust would give up on"
-        f" {facts['S*'].value:,.0f} decisions."
+        f" {number(profile.scale - root)} for these delays; together {number(profile.scale / rounds)} a decision. The"
+        f" learner robust would give up on {facts['S*'].value:,.0f} decisions."
     )
 
 
@@ -190,16 +190,14 @@ def value_sentences(replay: Replay) -> list[str]:
         told.append(f"Not told of {', '.join(names)}: {reason}.")
     best = replay.best
     if best is not None:
-        estimate, logged = best.estimates["dr"], replay.logged
+        estimate, logged, gain = best.estimates["dr"], replay.logged, best.gain
+        assert gain is not None
         rounds = f"over the {best.rounds:,.0f} rounds that the log is worth"
         told.append(
             f"{best.learner} does best {rounds}: {_interval(estimate)} reward a decision, where the log has"
             f" {_interval(logged)}."
-            + (
-                " That is more than the log's."
-                if estimate.low > logged.high
-                else " The intervals overlap: the log does not show that it would have been better."
-            )
+            f" On the same rows that is {number(gain.value)} more ({gain.low:.2g} to {gain.high:.2g})"
+            + ("." if gain.low > 0.0 else ": the log does not show that it would have been better.")
         )
         told.append(
             "Short runs are mostly learning: on more decisions than these, learners that find the best arm gain more."
