@@ -42,6 +42,7 @@ delays         none, constant:delay=100, geometric:mean=50, uniform:low=0,high=2
                byarm:laws=[0,100]                  delays depend on the arm
                byloss:good=0,bad=1000              delays depend on the loss
                empirical:file=delays.txt           delays drawn from a file
+your own data  resampled:file=log.csv with delays own: outcomes and delays drawn from a log, by arm
 learners       robust, robust:delay_constant=1, bold:base=exp3; `belated learners` lists them.
                Learners that need to know something about the problem are told, and marked †.
                thompson:settled=10000 hears of no outcome before its decision is 10,000 rounds

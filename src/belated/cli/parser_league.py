@@ -18,7 +18,7 @@ from belated.cli.options import (
     whole,
 )
 
-SUITES = ("full", "paper", "practice", "quick")
+SUITES = ("full", "paper", "practice", "real", "quick")
 """The names in `belated.league.suite`, whose import would slow every --help down."""
 
 LEAGUE_HELP = """\
@@ -31,7 +31,8 @@ and every family has the same weight: learners are ranked by the geometric mean,
 of the geometric mean of their ratios within each. The folder also gets tables, CSV files and a heat
 map.
 
-`belated cells` lists the cells and their families. A learner may be a name, a spec such as
+`belated cells` lists the cells and their families. --cells resampled:file=log.csv is a cell of your
+own: outcomes and delays of a log (docs/replay.md). A learner may be a name, a spec such as
 robust:delay_constant=1, or module:NAME for one of your own, where module.py may be in the current
 folder.
 """
@@ -67,8 +68,8 @@ def add(commands: Any) -> None:
         "--suite",
         choices=SUITES,
         default="full",
-        help="paper: the cells that follow the literature; practice: those that follow practice; quick: 8 cells at "
-        "20,000 rounds; default: %(default)s, all of them",
+        help="paper: the cells that follow the literature; practice: those that follow practice; real: those of real "
+        "data; quick: 8 cells at 20,000 rounds; default: %(default)s, all of them",
     )
     add_learners(league, "names, specs or module:NAME; default: all but uniform")
     _add_run(league, "results/league")

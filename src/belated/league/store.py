@@ -51,7 +51,7 @@ class Store:
 
     def path(self, cell: Cell) -> Path:
         """Return the file of a cell: another one for other rounds, replications, seeds and versions of the code."""
-        return self.folder / "cells" / f"{cell.id.replace('/', '--')}--{self.fingerprint(cell)[:8]}.npz"
+        return self.folder / "cells" / f"{cell.id.replace('/', '--')[:80]}--{self.fingerprint(cell)[:8]}.npz"
 
     def fingerprint(self, cell: Cell) -> str:
         """Return what a stored result must agree in to be used, as a hash."""
@@ -127,7 +127,9 @@ class Store:
 def described(plan: LeaguePlan) -> dict[str, Any]:
     """Return a plan as `league.json` holds it."""
     return {
-        "cells": [{"id": cell.id, "rounds": cell.rounds} for cell in plan.cells],
+        "cells": [
+            {"id": cell.id, "rounds": cell.rounds} | ({"spec": cell.spec} if cell.spec else {}) for cell in plan.cells
+        ],
         "learners": plan.labels,
         "replications": plan.replications,
         "seed": plan.seed,
@@ -141,7 +143,7 @@ def read(folder: Path) -> League:
         raise InvalidValue(f"{folder} holds no league; `belated league --out {folder}` plays one")
     try:
         facts = json.loads(path.read_text(encoding="utf-8"))
-        wanted = [(each["id"], each["rounds"]) for each in facts["cells"]]
+        wanted = [(each.get("spec", each["id"]), each["rounds"]) for each in facts["cells"]]
         labels, replications, seed = list(facts["learners"]), facts["replications"], facts["seed"]
     except (ValueError, KeyError, TypeError) as error:
         raise InvalidValue(f"{path} is damaged; `belated league --out {folder}` plays the league again") from error

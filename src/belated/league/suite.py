@@ -7,6 +7,7 @@ so that results can be cited and compared; a cell that should change gets anothe
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy as np
 
 from belated import bounds
 from belated.delays import delays_for
-from belated.environments import Environment
+from belated.environments import Environment, Resampled
 from belated.errors import InvalidValue, unknown
 from belated.logs import public
 from belated.templates.display import counted
@@ -34,6 +35,8 @@ class Cell:
     delays: Any
     rounds: int = ROUNDS
     family: str = OWN
+    spec: str = ""
+    """By which `find` finds it, if not by its id."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "environment", Environment.find(self.environment))
@@ -363,14 +366,27 @@ SUITES = {"full": suite, "paper": paper, "practice": practice, "real": real, "qu
 
 
 def find(ids: Iterable[str]) -> tuple[Cell, ...]:
-    """Return the cells with these ids; `blocks-k2/*` is all whose ids begin so."""
+    """Return the cells with these ids; `blocks-k2/*` is all whose ids begin so.
+
+    `resampled:file=log.csv` is a cell of your own: outcomes and delays of a log, as many rounds as it has decisions.
+    """
     found: dict[str, Cell] = {}
     for wanted in ids:
+        if wanted.partition(":")[0] == "resampled":
+            cell = _of_log(wanted)
+            found[cell.id] = cell
+            continue
         matching = {name: cell for name, cell in suite.items() if wanted.endswith("*") and name.startswith(wanted[:-1])}
         if not matching and wanted not in suite:
             raise _not_there(wanted)
         found |= matching or {wanted: suite[wanted]}
     return tuple(found.values())
+
+
+def _of_log(spec: str) -> Cell:
+    environment = Environment.find(spec)
+    assert isinstance(environment, Resampled)
+    return Cell(Path(environment.source).stem, environment, None, rounds=environment.losses.size, spec=spec)
 
 
 def _not_there(wanted: str) -> InvalidValue:

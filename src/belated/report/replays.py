@@ -195,9 +195,7 @@ def value_sentences(replay: Replay) -> list[str]:
         rounds = f"over the {best.rounds:,.0f} rounds that the log is worth"
         told.append(
             f"{best.learner} does best {rounds}: {_interval(estimate)} reward a decision, where the log has"
-            f" {_interval(logged)}."
-            f" On the same rows that is {number(gain.value)} more ({gain.low:.2g} to {gain.high:.2g})"
-            + ("." if gain.low > 0.0 else ": the log does not show that it would have been better.")
+            f" {_interval(logged)}." + ("" if best.warning else f" On the same rows that is {_gain(gain)}")
         )
         told.append(
             "Short runs are mostly learning: on more decisions than these, learners that find the best arm gain more."
@@ -216,6 +214,11 @@ def value_sentences(replay: Replay) -> list[str]:
     if replay.rows_replayed < replay.old_enough:
         told.append(f"Learners were replayed on the first {replay.rows_replayed:,} decisions.")
     return told
+
+
+def _gain(gain: Estimate) -> str:
+    more = f"{number(gain.value)} more ({gain.low:.2g} to {gain.high:.2g})"
+    return f"{more}." if gain.low > 0.0 else f"{more}: the log does not show that it would have been better."
 
 
 def draw_delays(profile: DelayProfile) -> Any:

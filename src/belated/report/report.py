@@ -11,7 +11,7 @@ from typing import Any
 from belated.league import store
 from belated.league.plan import League, can_play, competitors
 from belated.league.standings import Standing, rank, ratios
-from belated.league.suite import SUITES, Cell, about, by_family, suite, within
+from belated.league.suite import SUITES, Cell, about, by_family, find, suite, within
 from belated.learners import PythonLearner
 from belated.report import figures, tables
 from belated.simulation.simulation import simulate
@@ -217,7 +217,11 @@ def own_parts(league: League) -> list[str]:
     """
     cells = league.plan.cells
     one_length = len({cell.rounds for cell in cells}) == 1
-    found = [each.id for each in cells if each.id not in suite or (each != suite[each.id] and not one_length)]
+    found = [
+        each.id
+        for each in cells
+        if not each.spec and (each.id not in suite or (each != suite[each.id] and not one_length))
+    ]
     return found + [each.label for each in league.plan.learners if isinstance(each, PythonLearner)]
 
 
@@ -227,12 +231,12 @@ def command(league: League, folder: Path) -> str | None:
         return None
     plan = league.plan
     words = ["belated", "league"]
-    ids = [cell.id for cell in plan.cells]
+    ids = [cell.spec or cell.id for cell in plan.cells]
     named = [name for name, cells in SUITES.items() if list(cells) == ids]
     families = list(by_family(plan.cells))
     whole = [cell.id for cell in within(suite.values(), families)] == ids
     words += ["--suite", named[0]] if named else ["--family", *families] if whole else ["--cells", *ids]
-    usual = SUITES[named[0]] if named else suite
+    usual = {cell.id: cell for cell in (SUITES[named[0]].values() if named else find(ids))}
     rounds = {cell.rounds for cell in plan.cells if cell.rounds != usual[cell.id].rounds}
     words += ["--rounds", str(rounds.pop())] if rounds else []
     everybody = [tuned.label for tuned in competitors()]
