@@ -234,7 +234,8 @@ def command(league: League, folder: Path) -> str | None:
     ids = [cell.spec or cell.id for cell in plan.cells]
     named = [name for name, cells in SUITES.items() if list(cells) == ids]
     families = list(by_family(plan.cells))
-    whole = [cell.id for cell in within(suite.values(), families)] == ids
+    whole = not any(cell.spec for cell in plan.cells)
+    whole = whole and [cell.id for cell in within(suite.values(), families)] == ids
     words += ["--suite", named[0]] if named else ["--family", *families] if whole else ["--cells", *ids]
     usual = {cell.id: cell for cell in (SUITES[named[0]].values() if named else find(ids))}
     rounds = {cell.rounds for cell in plan.cells if cell.rounds != usual[cell.id].rounds}
