@@ -12,6 +12,7 @@ from belated.trial import analyses
 from belated.trial.analyses import NOBODY
 from belated.trial.course import follow
 from belated.trial.plan import Plan
+from belated.trial.world import Assumed
 
 RNG = np.random.default_rng(5)
 COUNTS = RNG.binomial(RNG.integers(0, 60, (400, 3, 1)), RNG.random((400, 3, 2)))
@@ -20,7 +21,7 @@ COUNTS = RNG.binomial(RNG.integers(0, 60, (400, 3, 1)), RNG.random((400, 3, 2)))
 @pytest.mark.parametrize(("rates", "alpha"), [((0.1, 0.9), 0.05), ((0.2, 0.2, 0.95), 0.2)])
 def test_wins_are_those_of_inference(rates: tuple[float, ...], alpha: float) -> None:
     """At every look the same as p_value <= alpha on the log as it was then, and the first such look is found."""
-    plan = Plan(rates, 60, look_every=4, alpha=alpha)
+    plan = Plan(Assumed(rates), 60, look_every=4, alpha=alpha)
     losses = f"bernoulli:means={[1 - rate for rate in rates]}"
     traces = simulate("thompson", losses, "geometric:mean=3", rounds=60, replications=12, keep_trace=True).traces[0]
     found = []
