@@ -163,7 +163,7 @@ def test_the_example_of_the_page_prints_what_the_page_shows(
 
 
 def test_the_commands_and_options_of_the_page_can_be_given() -> None:
-    assert len(COMMANDS) == 7
+    assert len(COMMANDS) == 8
     for command in COMMANDS:
         parser().parse_args(shlex.split(command)[1:])
     for option in re.findall(r"^\| `(--[^|]*?)` \|", PAGE, flags=re.MULTILINE):

@@ -125,7 +125,7 @@ def beat_control(counts: Integers, alpha: float) -> Bools:
     possible = bound + 1e-6 >= level
     found = np.zeros(possible.shape, dtype=np.bool_)
     found[possible] = _evidence_of(counts[:, 1:][possible], control[possible]) >= level
-    return found.any(axis=1)
+    return np.asarray(found.any(axis=1))
 
 
 def z_statistics(counts: Integers) -> tuple[Integers, Floats]:

@@ -79,7 +79,7 @@ def analysed(plan: Plan, courses: Course) -> Trials:
     if plan.looks.size:
         peeked, found["peeking"] = analyses.first_z_wins(courses.known, critical)
         enrolled["peeking"] = sizes[peeked]
-        beats["peeking"] = analyses.is_significant(control_z, critical).any(axis=1)
+        beats["peeking"] = np.asarray(analyses.is_significant(control_z, critical).any(axis=1))
     return Trials(
         enrolled=courses.enrolled[rows, at],
         successes=courses.successes[rows, at],
