@@ -69,6 +69,11 @@ def test_time_is_that_of_the_win_or_of_the_last_outcome() -> None:
     assert found.successes.tolist() == [[0, 10], [0, 30], [30, 30]]
     assert found.sizes["peeking"].tolist() == [20, 60, 60]  # at 10 there are 5 outcomes, too few
     assert found.sizes["naive"].tolist() == [60, 60, 60]
+    assert {name: beats.tolist() for name, beats in found.beats.items()} == {
+        "betting": [True, True, False],
+        "naive": [True, True, False],
+        "peeking": [True, True, False],  # not yet at the first look
+    }
 
 
 def test_delays_by_outcome_are_those_of_the_outcome_that_came() -> None:

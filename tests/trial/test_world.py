@@ -14,6 +14,7 @@ from belated.logs.public import missing
 from belated.simulation.replication import chunks
 from belated.trial.course import play
 from belated.trial.plan import Plan
+from belated.trial.words import analysis_rows, arm_rows, percent, points
 from belated.trial.world import Assumed, Observed
 
 RATES = {"old": 0.3, "new": 0.5, "other": 0.4}
@@ -142,6 +143,35 @@ def test_arms_are_named_by_their_labels(outcomes: Resampled) -> None:
     early = trial.design(outcomes=outcomes, patients=60, simulations=20)
     assert "of patients on the best arm (new) instead of 33 %" in early.verdict
     assert trial.design([0.3, 0.5], 20, simulations=2).as_dict()["arms"] is None
+
+
+def test_tables_have_a_row_for_each_arm_and_say_who_beats_the_control(outcomes: Resampled) -> None:
+    found = trial.design(outcomes=outcomes, patients=200, control="new", stop="never", simulations=50)
+    _, *rows = arm_rows(found)
+    assert [row[0] for row in rows] == ["new (control, best)", "old", "other"] * 2
+    assert [row[1] for row in rows[:3]] == ["50.0", "30.0", "40.0"]
+    for each, shown in zip(found.designs, (rows[:3], rows[3:]), strict=True):
+        assert [row[2] for row in shown] == [points(share) for share in each.alternative.shares]
+        assert [row[3] for row in shown] == [points(bias) for bias in each.alternative.bias]
+    found = trial.design(outcomes=outcomes, patients=200, stop="never", simulations=50)
+    header, *rows = analysis_rows(found)
+    assert header[-3:] == ["beats control, %", "falsely, %", "patients"]
+    analyses = [analysis for each in found.designs for analysis in each.analyses]
+    for row, analysis in zip(rows, analyses, strict=True):
+        assert row[-3:-1] == [percent(analysis.beats), percent(analysis.beats_error)]
+    two = analysis_rows(trial.design([0.3, 0.5], 20, simulations=2))
+    assert "beats control, %" not in two[0]
+
+
+def test_another_order_of_arms_of_different_sizes() -> None:
+    """One patient of a, three of b, two of c; delays are in patients, and tell where an outcome is from."""
+    log = Log.from_arrays(["a", "b", "b", "c", "b", "c"], rewards=[1, 0, 1, 0, 0, 1], waits=[10, 20, 21, 30, 22, 31])
+    moved = Resampled(log).led_by("c")
+    assert (moved.labels, moved.counts.tolist()) == (("c", "a", "b"), [2, 1, 3])
+    assert moved.means.tolist() == pytest.approx([0.5, 0.0, 2 / 3])
+    _, losses, delays = moved.fill_with_delays(np.random.default_rng(0), np.arange(1, 200))
+    for arm, pairs in enumerate(({(1, 30), (0, 31)}, {(0, 10)}, {(1, 20), (0, 21), (1, 22)})):
+        assert set(zip(losses[:, arm].tolist(), delays[:, arm].tolist(), strict=True)) == pairs
 
 
 def test_labels_that_are_numbers_may_be_written() -> None:
