@@ -140,7 +140,8 @@ def false_alarms(row: Row) -> str:
 
 def bias(row: Row) -> str:
     found = row[0].alternative
-    return " / ".join(f"{100 * float(each.mean):+.1f}" for each in (found.bias[0], found.difference_bias))
+    points = [round(100 * float(each.mean), 1) + 0.0 for each in (found.bias[0], found.difference_bias)]
+    return " / ".join(f"{each:+.1f}" for each in points)  # no negative zero
 
 
 TABLES: list[tuple[str, Callable[[Row], str]]] = [
