@@ -61,6 +61,46 @@ def test_json_has_everything(capsys: Captured) -> None:
     assert set(found["difference"]["successes"]) == {"mean", "low", "high"}
 
 
+@pytest.fixture
+def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Outcomes of two arms; those of b are better, and come sooner."""
+    rows = [f"{arm},{int(k % 10 < good)},{delay}" for k in range(20) for arm, good, delay in (("a", 2, 9), ("b", 7, 3))]
+    (tmp_path / "log.csv").write_text("\n".join(["arm,reward,delay", *rows]))
+    monkeypatch.chdir(tmp_path)
+    return "resampled:file=log.csv"
+
+
+def test_outcomes_of_a_log(log: str, capsys: Captured) -> None:
+    words = ["trial", "--outcomes", log, "--patients", "60", "--accrual", "2", "--stop", "never", "--simulations", "40"]
+    assert main(words) == 0
+    out = capsys.readouterr().out
+    found = trial.design(outcomes=log, patients=60, accrual=2, stop="never", simulations=40)
+    assert out.startswith("success rates a 0.2, b 0.7, the first of the control; delays as in log.csv\n")
+    assert "60 patients, 2 in a unit of time, all are enrolled" in out
+    assert "the best arm (b)" in found.verdict
+    assert found.verdict in out.replace("\n  ", " ")
+    assert (out.count("a (control)"), out.count("b (best)")) == (2, 2)  # once for each design
+    assert main([*words, "--control", "b", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["arms"], found["rates"]) == (["b", "a"], [pytest.approx(0.7), pytest.approx(0.2)])
+    # one of b's outcomes: all b have theirs after 3 units of time, 6 patients
+    assert found["designs"][1]["null"]["time"]["mean"] == 33.0
+    assert found["designs"][1]["alternative"]["time"]["mean"] > 38.0
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--rates", "0.3", "0.5"], "rates is [0.3, 0.5], and outcomes are given, too"),
+        (["--delay", "3"], "delay is 3, and outcomes are given, too"),
+        (["--control", "c"], "unknown control 'c': allowed is one of a, b"),
+    ],
+)
+def test_what_is_refused_with_outcomes(words: list[str], message: str, log: str, capsys: Captured) -> None:
+    assert main(["trial", "--outcomes", log, "--patients", "60", *words]) == 2
+    assert message in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(("kind", "begin"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])
 def test_the_figure_is_written(kind: str, begin: bytes, tmp_path: Path, capsys: Captured) -> None:
     file = tmp_path / f"trial.{kind}"
@@ -103,10 +143,12 @@ def test_a_whole_number_is_a_constant_delay(capsys: Captured) -> None:
     assert found["designs"][1]["alternative"]["time"]["mean"] == 67.0
 
 
-def test_rates_and_patients_are_needed(capsys: Captured) -> None:
+def test_rates_or_outcomes_and_patients_are_needed(capsys: Captured) -> None:
     with pytest.raises(SystemExit):
-        main(["trial"])
-    assert "--rates, --patients" in capsys.readouterr().err
+        main(["trial", "--rates", "0.3", "0.5"])
+    assert "required: --patients" in capsys.readouterr().err
+    assert main(["trial", "--patients", "9"]) == 2
+    assert "neither rates nor outcomes are given; one of them is needed" in capsys.readouterr().err
 
 
 def test_the_example_of_the_page_prints_what_the_page_shows(
@@ -121,7 +163,7 @@ def test_the_example_of_the_page_prints_what_the_page_shows(
 
 
 def test_the_commands_and_options_of_the_page_can_be_given() -> None:
-    assert len(COMMANDS) == 7
+    assert len(COMMANDS) == 8
     for command in COMMANDS:
         parser().parse_args(shlex.split(command)[1:])
     for option in re.findall(r"^\| `(--[^|]*?)` \|", PAGE, flags=re.MULTILINE):

@@ -12,6 +12,7 @@ from belated.trial import analyses
 from belated.trial.analyses import NOBODY
 from belated.trial.course import follow
 from belated.trial.plan import Plan
+from belated.trial.world import Assumed
 
 RNG = np.random.default_rng(5)
 COUNTS = RNG.binomial(RNG.integers(0, 60, (400, 3, 1)), RNG.random((400, 3, 2)))
@@ -20,7 +21,7 @@ COUNTS = RNG.binomial(RNG.integers(0, 60, (400, 3, 1)), RNG.random((400, 3, 2)))
 @pytest.mark.parametrize(("rates", "alpha"), [((0.1, 0.9), 0.05), ((0.2, 0.2, 0.95), 0.2)])
 def test_wins_are_those_of_inference(rates: tuple[float, ...], alpha: float) -> None:
     """At every look the same as p_value <= alpha on the log as it was then, and the first such look is found."""
-    plan = Plan(rates, 60, look_every=4, alpha=alpha)
+    plan = Plan(Assumed(rates), 60, look_every=4, alpha=alpha)
     losses = f"bernoulli:means={[1 - rate for rate in rates]}"
     traces = simulate("thompson", losses, "geometric:mean=3", rounds=60, replications=12, keep_trace=True).traces[0]
     found = []
@@ -110,3 +111,23 @@ def test_the_first_win_at_every_look() -> None:
     other = [[0, 20], [20, 0]]
     at, winner = analyses.first_z_wins(np.array([[none, win, other], [none, none, none], [none, none, other]]), 1.64)
     assert (at.tolist(), winner.tolist()) == ([1, 2, 2], [1, NOBODY, 0])
+
+
+def test_to_beat_the_control_is_what_inference_says_of_each_pair() -> None:
+    """Three arms at alpha 0.2: the evidence of arm 1 or 2 against arm 0 is at least log(2 / 0.2)."""
+    counts = COUNTS[(COUNTS.sum(axis=2) > 0).all(axis=1)]
+    pairs = [analyses._evidence(counts[:, [0, arm]], np.ones(len(counts), dtype=np.int64)) for arm in (1, 2)]
+    most = np.maximum(*pairs)
+    expected = most >= math.log(2 / 0.2)
+    assert 20 < expected.sum() < len(counts) - 20
+    assert ((most >= math.log(1 / 0.2)) & ~expected).any()  # some would beat it if there were two arms
+    np.testing.assert_array_equal(analyses.beat_control(counts, 0.2), expected)
+
+
+def test_the_statistic_against_the_control() -> None:
+    """20 of 50 on the control; 30 of 50: z = 2, 25 of 50: less. Worse arms have a negative one."""
+    control, good, fair, bad = [30, 20], [20, 30], [25, 25], [45, 5]
+    assert float(analyses.control_statistics(np.array([control, fair, good]))) == pytest.approx(2.0)
+    assert float(analyses.control_statistics(np.array([control, bad, bad]))) < -2.0
+    assert analyses.is_significant(np.array([2.0, 1.9, 0.0, -1.0]), 1.95).tolist() == [True, False, False, False]
+    assert analyses.is_significant(np.array([0.0, 0.1]), 0.0).tolist() == [False, True]

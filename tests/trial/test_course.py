@@ -7,11 +7,12 @@ from belated.errors import InvalidValue
 from belated.trial.course import follow, play, stacked, step_ends
 from belated.trial.plan import Plan
 from belated.trial.trials import analysed
+from belated.trial.world import Assumed
 
 
 def test_a_trial_by_hand() -> None:
     """Six patients, looked at after every two. Patient 2's outcome comes with patient 5: until then one is settled."""
-    plan = Plan([0.3, 0.5], 6, look_every=2)
+    plan = Plan(Assumed([0.3, 0.5]), 6, look_every=2)
     arms, successes = np.array([0, 1, 1, 0, 1, 0]), np.array([1, 1, 0, 0, 1, 1])
     found = follow(plan, arms, successes, np.array([0, 3, 0, 1, 1, 4]))
     assert plan.looks.tolist() == [2, 4, 6]
@@ -28,13 +29,13 @@ def test_a_trial_by_hand() -> None:
 
 
 def test_an_outcome_that_comes_with_the_look_counts() -> None:
-    plan = Plan([0.3, 0.5], 4, look_every=2)
+    plan = Plan(Assumed([0.3, 0.5]), 4, look_every=2)
     known = follow(plan, np.array([0, 0, 0, 0]), np.array([1, 1, 1, 1]), np.array([1, 0, 1, 1])).known
     assert known[:, 0, 1].tolist() == [2, 3, 4]
 
 
 def test_without_looks_there_is_the_end_alone() -> None:
-    plan = Plan([0.3, 0.5], 3, stop="never")
+    plan = Plan(Assumed([0.3, 0.5]), 3, stop="never")
     found = follow(plan, np.array([0, 1, 1]), np.array([0, 1, 1]), np.array([0, 9, 0]))
     assert found.known.tolist() == [[[1, 0], [0, 2]]]
     assert found.complete.tolist() == [11]
@@ -45,7 +46,7 @@ def test_without_looks_there_is_the_end_alone() -> None:
     [(150, None, range(2, 151, 2)), (40, None, range(1, 41)), (1000, None, range(10, 1001, 10)), (7, 3, [3, 6])],
 )
 def test_looks(patients: int, look_every: int | None, looks: range | list[int]) -> None:
-    assert Plan([0.3, 0.5], patients, look_every=look_every).looks.tolist() == list(looks)
+    assert Plan(Assumed([0.3, 0.5]), patients, look_every=look_every).looks.tolist() == list(looks)
 
 
 def test_steps_end_with_the_last_patient() -> None:
@@ -55,7 +56,7 @@ def test_steps_end_with_the_last_patient() -> None:
 
 def test_time_is_that_of_the_win_or_of_the_last_outcome() -> None:
     """Ten patients a day. 60 of them, all successes on arm 1 and all failures on arm 0; outcomes take half a day."""
-    plan = Plan([0.1, 0.9], 60, accrual=10.0, look_every=10)
+    plan = Plan(Assumed([0.1, 0.9]), 60, accrual=10.0, look_every=10)
     arms = np.arange(60) % 2
     wins = follow(plan, arms, arms, np.full(60, 5))
     late = follow(plan, arms, arms, np.full(60, 100))
@@ -68,12 +69,17 @@ def test_time_is_that_of_the_win_or_of_the_last_outcome() -> None:
     assert found.successes.tolist() == [[0, 10], [0, 30], [30, 30]]
     assert found.sizes["peeking"].tolist() == [20, 60, 60]  # at 10 there are 5 outcomes, too few
     assert found.sizes["naive"].tolist() == [60, 60, 60]
+    assert {name: beats.tolist() for name, beats in found.beats.items()} == {
+        "betting": [True, True, False],
+        "naive": [True, True, False],
+        "peeking": [True, True, False],  # not yet at the first look
+    }
 
 
 def test_delays_by_outcome_are_those_of_the_outcome_that_came() -> None:
-    plan = Plan([0.3, 0.6], 80, accrual=2.0, delay="byloss:good=1,bad=20", stop="never")
+    plan = Plan(Assumed([0.3, 0.6], "byloss:good=1,bad=20"), 80, accrual=2.0, stop="never")
     for simulation in range(5):
-        for found in play(plan, plan.job(plan.rates), simulation):
+        for found in play(plan, plan.job, simulation):
             failures, successes = found.known[0].sum(axis=0)
             assert (failures > 0, successes > 0, failures + successes) == (True, True, 80)
             assert 80 < found.complete[0] <= 120  # a failure among the last 38 patients takes 40
@@ -81,17 +87,17 @@ def test_delays_by_outcome_are_those_of_the_outcome_that_came() -> None:
 
 def test_a_learner_that_waits_does_not_make_outcomes_late() -> None:
     """`settled` is what the learner hears; the analysis has the outcomes when they come."""
-    plan = Plan([0.3, 0.6], 40, delay=3, learner="thompson:settled=30", look_every=10)
-    adaptive, fixed = play(plan, plan.job(plan.rates), 0)
+    plan = Plan(Assumed([0.3, 0.6], 3), 40, learner="thompson:settled=30", look_every=10)
+    adaptive, fixed = play(plan, plan.job, 0)
     assert adaptive.known.sum(axis=(1, 2)).tolist() == [7, 17, 27, 37, 40]
     assert fixed.known.sum(axis=(1, 2)).tolist() == [7, 17, 27, 37, 40]
 
 
 @pytest.mark.parametrize("spec", ["never", "dropout:share=0.5,others=2", "byloss:good=1,bad=never"])
 def test_outcomes_that_never_come_are_refused(spec: str) -> None:
-    plan = Plan([0.3, 0.6], 40, delay=spec, stop="never")
+    plan = Plan(Assumed([0.3, 0.6], spec), 40, stop="never")
     with pytest.raises(
         InvalidValue, match="under which some outcomes never come; a law under which all come"
     ) as raised:
-        list(play(plan, plan.job(plan.rates), 0))
+        list(play(plan, plan.job, 0))
     assert raised.value.field == "delay"

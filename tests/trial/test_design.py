@@ -13,6 +13,7 @@ from belated.errors import InvalidValue
 from belated.simulation.intervals import mean_interval
 from belated.trial.measures import share_interval
 from belated.trial.plan import Plan
+from belated.trial.world import Assumed
 
 CRITICAL = 1.6448536
 
@@ -211,7 +212,7 @@ def test_a_floor_is_a_setting_of_the_learner() -> None:
 
 def test_the_best_arm_may_be_the_control() -> None:
     found = trial.design([0.9, 0.2, 0.3], 60, stop="never", simulations=50)
-    assert (found.plan.best, found.plan.compared) == (0, 2)
+    assert (found.plan.world.best, found.plan.world.compared) == (0, 2)
     assert float(found.fixed.analysis("naive").power.mean) > 0.8
     assert float(found.adaptive.alternative.best_share.mean) > 0.5
 
@@ -332,5 +333,10 @@ def test_without_matplotlib_the_extra_is_named(looked: trial.Design, monkeypatch
 
 
 def test_a_plan_says_what_it_looks_at() -> None:
-    plan = Plan([0.3, 0.5, 0.4], 10)
-    assert (plan.null_rates, plan.best, plan.compared, plan.n_arms) == ((0.3, 0.3, 0.3), 1, 1, 3)
+    plan = Plan(Assumed([0.3, 0.5, 0.4]), 10)
+    assert (plan.world.null().rates, plan.world.best, plan.world.compared, plan.world.n_arms) == (
+        (0.3, 0.3, 0.3),
+        1,
+        1,
+        3,
+    )

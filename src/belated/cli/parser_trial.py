@@ -15,6 +15,11 @@ docs/trial-design.md first: adaptive designs are easily oversold.
 
     belated trial --rates 0.3 0.5 --patients 150 --accrual 2 --delay constant:delay=30
 
+    belated trial --outcomes public:data=actg175 --patients 2139 --accrual 5 --stop never
+
+draws outcomes and their delays from data instead, arm by arm; under the null all arms have those
+of the control.
+
 Time is in any unit: --accrual is the number of patients in each, say a day, and --delay is in
 days, too. --stop win looks at the outcomes every now and then and ends when an arm wins by
 betting, which is valid however often one looks; --stop never enrols all patients.
@@ -25,7 +30,16 @@ def add(commands: Any) -> None:
     """Add the command."""
     trial = add_command(commands, "trial", "design a short adaptive trial: what it gains, what it costs", TRIAL_HELP)
     trial.add_argument(
-        "--rates", nargs="+", type=float, required=True, metavar="RATE", help="assumed success rates, the control first"
+        "--rates", nargs="+", type=float, metavar="RATE", help="assumed success rates, the control first"
+    )
+    outcomes = trial.add_argument(
+        "--outcomes",
+        metavar="SPEC",
+        help="in place of --rates and --delay, outcomes that were observed: resampled:file=log.csv or public:data=NAME",
+    )
+    complete(outcomes, completion.environments)
+    trial.add_argument(
+        "--control", metavar="LABEL", help="with --outcomes, the arm that is the control; default: the first"
     )
     trial.add_argument("--patients", type=whole, required=True, metavar="N", help="how many are enrolled, at most")
     trial.add_argument(
@@ -33,7 +47,6 @@ def add(commands: Any) -> None:
     )
     delay = trial.add_argument(
         "--delay",
-        default="none",
         metavar="SPEC",
         help="how long outcomes take, in the same unit: a whole number, a law of delay or module:NAME; default: none",
     )

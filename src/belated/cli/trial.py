@@ -20,7 +20,9 @@ def trial(options: argparse.Namespace, out: Output) -> int:
         options.rates,
         options.patients,
         accrual=options.accrual,
-        delay=int(options.delay) if options.delay.isdecimal() else options.delay,
+        delay=int(options.delay) if (options.delay or "").isdecimal() else options.delay,
+        outcomes=options.outcomes,
+        control=options.control,
         share_floor=options.share_floor,
         stop=options.stop,
         look_every=options.look_every,
@@ -34,8 +36,9 @@ def trial(options: argparse.Namespace, out: Output) -> int:
         found.as_dict(),
         _heading(found),
         trials.design_table(found),
+        *([trials.arm_table(found)] if found.plan.world.labels else []),
         trials.analysis_table(found),
-        trials.LEGEND,
+        trials.legend(found),
         found.verdict,
     )
     if figure is not None:
@@ -57,12 +60,11 @@ def _check_figure(path: Path) -> Path:
 
 def _heading(found: Design) -> str:
     plan = found.plan
-    rates = ", ".join(f"{rate:g}" for rate in plan.rates)
     rule = "all are enrolled"
     if plan.stop == "win":
         rule = f"looked at every {plan.looks[0]} until an arm wins" if plan.looks[0] > 1 else "until an arm wins"
     return (
-        f"success rates {rates}, the first of the control; {plan.delay.title}\n"
-        f"{plan.patients:,} patients, {plan.accrual:g} in a unit of time, {rule}\n"
+        f"{plan.world.rates_text}, the first of the control; {plan.world.delay.title}\n"
+        f"{plan.patients:,} patients, {plan.accrual:g} in a {plan.world.unit}, {rule}\n"
         f"mean and 95 % interval over {plan.simulations:,} simulated trials; alpha {plan.alpha:g}"
     )

@@ -55,6 +55,11 @@ class Public(Environment):
         return self.resampled.labels
 
     @property
+    def unit(self) -> str | None:
+        """In which the data say how long outcomes took; None where they do not say."""
+        return find_data(self.data).unit
+
+    @property
     def loses_outcomes(self) -> bool:
         """Whether some outcomes never come."""
         return False

@@ -1,5 +1,6 @@
 """Losses from a log: outcomes that somebody observed, drawn again, each with its delay."""
 
+import copy
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -91,15 +92,23 @@ class Resampled(Environment):
         missing = np.isnan(rewards)
         self.losses: Floats = np.where(missing, 0.0 if missing_loss is None else missing_loss, 1.0 - rewards)[order]
         """Of these decisions, those of the first arm first."""
+        self.accrual = accrual
+        self.unit = None if log.durations is None else "second" if log.in_seconds else "unit of time"
+        """In which the log says how long outcomes took; None where it does not say."""
+        self.durations: Floats | None = None if log.durations is None else log.durations[kept][order]
+        """How much time the outcomes of these decisions took."""
         self.waits: Integers = _waits(log, accrual)[kept][order]
         """Their delays, in decisions; NEVER where the outcome does not come."""
         self.waits[missing[order]] = NEVER
         self._first: Integers = np.cumsum(self.counts) - self.counts
         self.means: Floats = np.bincount(np.sort(arms), self.losses, minlength=self.n_arms) / self.counts
         """The mean loss of each arm."""
-        content = b"".join(values.tobytes() for values in (self.counts, self.losses, self.waits))
-        self.digest = hashlib.blake2b(content, digest_size=6).hexdigest()
+        self.digest = self._digest()
         """Of all that is drawn from: the same outcomes and delays have the same."""
+
+    def _digest(self) -> str:
+        content = b"".join(values.tobytes() for values in (self.counts, self.losses, self.waits))
+        return hashlib.blake2b(content, digest_size=6).hexdigest()
 
     @property
     def loses_outcomes(self) -> bool:
@@ -135,10 +144,36 @@ class Resampled(Environment):
         same = object.__new__(Resampled)
         same.source, same.labels, same.n_arms = f"{label} in {self.source}", self.labels, self.n_arms
         same.counts = np.full(self.n_arms, self.counts[arm])
+        same.accrual, same.unit = self.accrual, self.unit
         same.losses, same.waits = self.losses[mine], self.waits[mine]
+        same.durations = None if self.durations is None else self.durations[mine]
         same._first = np.zeros(self.n_arms, dtype=np.int64)
         same.means = np.full(self.n_arms, self.means[arm])
         same.digest = f"{self.digest}-{arm}"
+        return same
+
+    def at(self, accrual: float) -> "Resampled":
+        """Return the same with so many decisions in a unit of the log's time; itself, where the log has no time."""
+        if self.durations is None:
+            return self
+        same = copy.copy(self)
+        same.accrual = accrual
+        same.waits = np.where(self.waits == NEVER, NEVER, _counted(_paced(self.durations, accrual)))
+        same.digest = same._digest()
+        return same
+
+    def led_by(self, label: Any) -> "Resampled":
+        """Return the same with this arm as the first, before the others in their order."""
+        arm = self.labels.index(label)
+        order = [arm, *(k for k in range(self.n_arms) if k != arm)]
+        rows = np.concatenate([np.arange(self.counts[k]) + self._first[k] for k in order])
+        same = copy.copy(self)
+        same.labels = tuple(self.labels[k] for k in order)
+        same.counts, same.means = self.counts[order], self.means[order]
+        same.losses, same.waits = self.losses[rows], self.waits[rows]
+        same.durations = None if self.durations is None else self.durations[rows]
+        same._first = np.cumsum(same.counts) - same.counts
+        same.digest = same._digest()
         return same
 
 
@@ -189,9 +224,16 @@ def _waits(log: Log, accrual: float | None) -> Integers:
             raise InvalidValue(
                 f"accrual is {accrual!r}, but the log does not say how much time outcomes took", "accrual"
             )
-        waits = np.ceil(log.durations * check_positive("accrual", accrual) - _ROUNDING)
-    elif log.waits is not None:
-        waits = log.waits
-    else:
-        return np.zeros(log.arms.size, dtype=np.int64)
-    return np.where(np.isfinite(waits), np.where(np.isfinite(waits), waits, 0.0).astype(np.int64), NEVER)
+        return _counted(_paced(log.durations, accrual))
+    return np.zeros(log.arms.size, dtype=np.int64) if log.waits is None else _counted(log.waits)
+
+
+def _paced(durations: Floats, accrual: float) -> Floats:
+    """Return durations in decisions, rounded up, with so many decisions in a unit of time."""
+    return np.ceil(durations * check_positive("accrual", accrual) - _ROUNDING)
+
+
+def _counted(waits: Floats) -> Integers:
+    """Return delays as whole numbers; what never comes is NEVER."""
+    came = np.isfinite(waits)
+    return np.where(came, np.where(came, waits, 0.0).astype(np.int64), NEVER)

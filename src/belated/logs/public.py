@@ -111,19 +111,37 @@ def read_open_bandit(campaign: str, policy: str = "random") -> OpenBandit:
     return OpenBandit(log, rows["position"].to_numpy().astype(np.int64) - 1)
 
 
+class Followed(NamedTuple):
+    """Patients who were followed until an event, or until they left."""
+
+    arms: Integers
+    days: NDArray[np.float64]
+    """Until the event, or until the patient left."""
+    event: NDArray[np.bool_]
+
+
+def follow_actg175() -> Followed:
+    """Return all 2,139 patients of ACTG 175, those included of whom nobody knows what became."""
+    rows = _rows("actg175", _ACTG175[0], ["cens", "days", "arms"])
+    return Followed(
+        arms=rows["arms"].to_numpy().astype(np.int64),
+        days=rows["days"].to_numpy().astype(np.float64),
+        event=rows["cens"].to_numpy() == 1,
+    )
+
+
 def read_actg175() -> Log:
     """Return the patients of ACTG 175; a reward of 1 is two years without progression.
 
     Progression is a fall of CD4 cells by half, AIDS, or death. Its day is the delay; where there was none, the delay is
     two years. Patients who left before that without an event are left out: nobody knows what became of them.
     """
-    rows = _rows("actg175", _ACTG175[0], ["cens", "days", "arms"])
-    event, days = rows["cens"].to_numpy() == 1, rows["days"].to_numpy().astype(np.float64)
+    arms, days, event = follow_actg175()
     failed = event & (days <= HORIZON)
     known = failed | (days >= HORIZON)
     return Log(
         labels=TREATMENTS,
-        arms=rows["arms"].to_numpy().astype(np.int64)[known],
+        arms=arms[known],
         rewards=np.where(failed, 0.0, 1.0)[known],
         propensities=np.full(int(known.sum()), 1.0 / len(TREATMENTS)),
         durations=np.where(failed, days, float(HORIZON))[known],

@@ -1,6 +1,7 @@
 """Analyses: which arm wins, in many trials at once. Counts are failures and successes: (..., arms, 2)."""
 
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -98,14 +99,33 @@ def _evidence_at_pooled(counts: Integers, leader: Integers) -> Floats:
 def _evidence(counts: Integers, leader: Integers) -> Floats:
     """Return the least evidence of the leader against another arm, of each trial."""
     first, second = _pairs(counts, leader)
-    pairs, place = np.unique(np.concatenate([first, second], axis=1), axis=0, return_inverse=True)
+    return _evidence_of(first, second).reshape(len(counts), -1).min(axis=1)
+
+
+def _evidence_of(first: NDArray[Any], second: NDArray[Any]) -> Floats:
+    """Return the evidence that arms are better than others, a row for each pair; equal pairs are done once."""
+    pairs, place = np.unique(np.concatenate([first, second], axis=1).astype(np.float64), axis=0, return_inverse=True)
     found = np.concatenate(
         [
             capital.log_evidence(piece[:, :2], piece[:, 2:], ENDS)
             for piece in np.split(pairs, range(_ROWS, len(pairs), _ROWS))
         ]
     )
-    return found[place.reshape(-1)].reshape(len(counts), -1).min(axis=1)
+    return found[place.reshape(-1)]
+
+
+def beat_control(counts: Integers, alpha: float) -> Bools:
+    """Return whether some arm is shown to be better than the control, arm 0, by betting; counts: (trials, arms, 2).
+
+    The evidence for one of them is at least log((arms - 1) / alpha).
+    """
+    level = float(np.log((counts.shape[1] - 1) / alpha))
+    control = np.broadcast_to(counts[:, :1], counts[:, 1:].shape)
+    bound = _log_likelihood(counts[:, 1:]) + _log_likelihood(control) - _log_likelihood(counts[:, 1:] + control)
+    possible = bound + 1e-6 >= level
+    found = np.zeros(possible.shape, dtype=np.bool_)
+    found[possible] = _evidence_of(counts[:, 1:][possible], control[possible]) >= level
+    return np.asarray(found.any(axis=1))
 
 
 def z_statistics(counts: Integers) -> tuple[Integers, Floats]:
@@ -114,20 +134,34 @@ def z_statistics(counts: Integers) -> tuple[Integers, Floats]:
     The two-sample z-test with pooled variance; -inf where an arm has too few outcomes.
     """
     leader = leaders(counts)
-    total, successes = counts.sum(axis=-1), counts[..., 1]
-    own, own_successes = (np.take_along_axis(each, leader[..., None], axis=-1) for each in (total, successes))
+    z = _z(np.take_along_axis(counts, leader[..., None, None], axis=-2), counts)
+    return leader, np.where(_is_other(counts, leader), z, np.inf).min(axis=-1)
+
+
+def _z(first: Integers, second: Integers) -> Floats:
+    """Return the z statistics of arms against others, by their counts."""
+    own, own_successes, total, successes = first.sum(axis=-1), first[..., 1], second.sum(axis=-1), second[..., 1]
     least = np.maximum(np.minimum(own, total), 1)
     pooled = (own_successes + successes) / np.maximum(own + total, 1)
     error = np.sqrt(pooled * (1.0 - pooled) * (1.0 / np.maximum(own, 1) + 1.0 / np.maximum(total, 1)))
     difference = own_successes / np.maximum(own, 1) - successes / np.maximum(total, 1)
     z = np.where(error > 0.0, difference / np.where(error > 0.0, error, 1.0), 0.0)
-    z = np.where(least >= FEWEST, z, -np.inf)
-    return leader, np.where(_is_other(counts, leader), z, np.inf).min(axis=-1)
+    return np.where(least >= FEWEST, z, -np.inf)
+
+
+def control_statistics(counts: Integers) -> Floats:
+    """Return the largest z statistic of an arm against the control, arm 0: counts of shape (..., arms, 2)."""
+    return _z(counts[..., 1:, :], counts[..., :1, :]).max(axis=-1)
+
+
+def is_significant(z: Floats, critical: float) -> Bools:
+    """Return whether a statistic is at least critical, and above 0."""
+    return np.asarray((z >= critical) & (z > 0.0))
 
 
 def z_wins(leader: Integers, z: Floats, critical: float) -> Integers:
     """Return the leader where its statistic is at least critical, and above 0; else NOBODY."""
-    return np.where((z >= critical) & (z > 0.0), leader, NOBODY)
+    return np.where(is_significant(z, critical), leader, NOBODY)
 
 
 def critical_value(alpha: float, arms: int) -> float:

@@ -51,8 +51,9 @@ def play(plan: Plan, job: Job, simulation: int) -> Iterator[Course]:
         waits = delays[rows, np.minimum(column, delays.shape[1] - 1)]
         if (waits == NEVER).any():
             raise InvalidValue(
-                f"delay is {plan.delay!r}, under which some outcomes never come; a law under which all come is needed:"
-                " decide when a missing outcome counts as a failure, as in byloss:good=(uniform:low=1,high=30),bad=30",
+                f"delay is {plan.world.delay!r}, under which some outcomes never come; a law under which all come is"
+                " needed: decide when a missing outcome counts as a failure, as in"
+                " byloss:good=(uniform:low=1,high=30),bad=30",
                 "delay",
             )
         yield follow(plan, trace.arms, 1 - fails, waits)
@@ -60,7 +61,7 @@ def play(plan: Plan, job: Job, simulation: int) -> Iterator[Course]:
 
 def follow(plan: Plan, arms: Integers, successes: Integers, waits: Integers) -> Course:
     """Return the course of a trial: each patient's arm, success (1) or failure (0), and delay in patients."""
-    chosen = (arms[:, None] == np.arange(plan.n_arms)).astype(np.int64)
+    chosen = (arms[:, None] == np.arange(plan.world.n_arms)).astype(np.int64)
     enrolled = _summed(chosen)
     succeeded = _summed(chosen * successes[:, None])
     arrived = np.arange(1, arms.size + 1) + waits

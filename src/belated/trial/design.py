@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from belated.delays import Delays, FillsDelays
+from belated.environments import Public, Resampled
 from belated.errors import check_count
 from belated.learners import Learner, TunedLearner
 from belated.simulation.informed import marked_names
@@ -18,6 +19,7 @@ from belated.trial.measures import Measures, measure, more_power, on_best, plain
 from belated.trial.plan import DEFAULT_LEARNER, FIXED, Plan
 from belated.trial.plot import draw
 from belated.trial.trials import Trials, simulate_trials
+from belated.trial.world import world_of
 
 
 @dataclass(frozen=True, repr=False)
@@ -51,9 +53,8 @@ class Design:
             return draw(self, new_window(1.0, 1.0))
 
     def __repr__(self) -> str:
-        rates = ", ".join(f"{rate:g}" for rate in self.plan.rates)
         runs = f"{counted(self.plan.patients, 'patient')}, {counted(self.plan.simulations, 'simulation')}"
-        return f"Design({self.adaptive.name}; rates {rates}; {self.plan.delay.title}; {runs})"
+        return f"Design({self.adaptive.name}; {self.plan.world.title}; {runs})"
 
     def _repr_html_(self) -> str:
         header, *rows = self.rows()
@@ -67,10 +68,12 @@ class Design:
         """Return everything as JSON takes it; a number that there is not is None."""
         plan = self.plan
         return {
-            "rates": list(plan.rates),
+            "arms": list(plan.world.labels) or None,
+            "rates": list(plan.world.rates),
             "patients": plan.patients,
             "accrual": plan.accrual,
-            "delay": plan.delay.title,
+            "unit": plan.world.unit,
+            "delay": plan.world.delay.title,
             "learner": plan.tuned.label,
             "told": list(plan.tuned.informed),
             "share_floor": plan.share_floor,
@@ -91,11 +94,13 @@ class Design:
 
 
 def design(
-    rates: Sequence[float],
-    patients: int,
+    rates: Sequence[float] | None = None,
+    patients: int | None = None,
     *,
     accrual: float = 1.0,
-    delay: Delays | FillsDelays | str | int = "none",
+    delay: Delays | FillsDelays | str | int | None = None,
+    outcomes: Resampled | Public | str | None = None,
+    control: str | int | None = None,
     learner: str | Learner | TunedLearner = DEFAULT_LEARNER,
     share_floor: float | None = None,
     stop: str = "win",
@@ -116,7 +121,14 @@ def design(
         How many are enrolled, at most.
     accrual, delay
         How many patients are enrolled in a unit of time, such as a day, and how long an outcome takes in the same unit:
-        a law of delay, a spec such as `"geometric:mean=10"`, or a whole number. Every outcome must come in the end.
+        a law of delay, a spec such as `"geometric:mean=10"`, or a whole number, none by default. Every outcome must
+        come in the end.
+    outcomes, control
+        In place of rates and delay, outcomes that were observed: a `Resampled` or `Public`, or a spec for one, such as
+        `"resampled:file=log.csv"` or `"public:data=actg175"`. Each patient has the outcome of one of the arm's in the
+        data, 0 or 1, with its delay. Where the data have a time, accrual is the number of patients in a unit of it;
+        otherwise delays are as many patients as decisions in the data. The control is the first arm, or the one of the
+        given label; under the null all arms have its outcomes and delays.
     learner
         Who allocates the patients: a name, a spec or a learner.
     share_floor
@@ -137,10 +149,9 @@ def design(
     True
     """
     plan = Plan(
-        rates=rates,
-        patients=patients,
+        world=world_of(rates, delay, outcomes, control),
+        patients=check_count("patients", patients, least=2),
         accrual=accrual,
-        delay=delay,
         learner=learner,
         share_floor=share_floor,
         stop=stop,

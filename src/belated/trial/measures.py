@@ -1,6 +1,5 @@
 """Measures of a design: what its simulated trials come to, with 95 % intervals over simulations."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any, NamedTuple
@@ -12,6 +11,7 @@ from belated.simulation.intervals import Interval, mean_interval
 from belated.trial.analyses import calibrated_value, z_wins
 from belated.trial.plan import Plan
 from belated.trial.trials import ANALYSES, Trials
+from belated.trial.world import World
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -43,6 +43,10 @@ class Analysis(NamedTuple):
     """Some arm wins, under the null."""
     treatment_error: Interval
     """An arm other than the control wins, under the null."""
+    beats: Interval
+    """Some arm is shown to be better than the control, at the assumed rates."""
+    beats_error: Interval
+    """The same under the null."""
     patients: Interval
     """Enrolled at the assumed rates, if this analysis alone decides when to stop."""
 
@@ -116,28 +120,30 @@ def measure(plan: Plan, name: str, alternative: Trials, null: Trials) -> Measure
     """Return the measures of a design from its trials under both hypotheses."""
     return Measures(
         name=name,
-        alternative=_allocation(plan, plan.rates, alternative),
-        null=_allocation(plan, plan.null_rates, null),
+        alternative=_allocation(plan, plan.world, alternative),
+        null=_allocation(plan, plan.world.null(), null),
         analyses=tuple(_analysis(plan, each, alternative, null) for each in ANALYSES if each in alternative.winners),
     )
 
 
 def _analysis(plan: Plan, name: str, alternative: Trials, null: Trials) -> Analysis:
     winner, wrongly = alternative.winners[name], null.winners[name]
-    is_best = winner == plan.best
+    is_best = winner == plan.world.best
     return Analysis(
         name=name,
         power=share_interval(is_best),
         wrong=share_interval((winner >= 0) & ~is_best),
         error=share_interval(wrongly >= 0),
         treatment_error=share_interval(wrongly > 0),
+        beats=share_interval(alternative.beats[name]),
+        beats_error=share_interval(null.beats[name]),
         patients=mean_interval(alternative.sizes[name].astype(np.float64)),
     )
 
 
 def on_best(plan: Plan, trials: Trials) -> Floats:
     """Return how many patients of each trial were on the best arm."""
-    return trials.enrolled[:, plan.best].astype(np.float64)
+    return trials.enrolled[:, plan.world.best].astype(np.float64)
 
 
 def more_power(plan: Plan, alternatives: tuple[Trials, Trials], nulls: tuple[Trials, Trials]) -> Interval:
@@ -146,7 +152,7 @@ def more_power(plan: Plan, alternatives: tuple[Trials, Trials], nulls: tuple[Tri
     The analysis is the calibrated z-test, trial by trial. The interval allows for the critical values, too, which come
     from finitely many trials: their error is that of a share alpha, turned into power.
     """
-    adaptive, fixed = (trials.winners["calibrated"] == plan.best for trials in alternatives)
+    adaptive, fixed = (trials.winners["calibrated"] == plan.world.best for trials in alternatives)
     mean, low, high = mean_interval(adaptive.astype(np.float64) - fixed)
     errors = [_calibration_error(plan, *pair) for pair in zip(alternatives, nulls, strict=True)]
     half = np.sqrt(((high - low) / 2.0) ** 2 + sum((_Z * error) ** 2 for error in errors))
@@ -159,18 +165,18 @@ def _calibration_error(plan: Plan, alternative: Trials, null: Trials) -> float:
     powers = []
     for alpha in (max(plan.alpha - off, 0.0), plan.alpha + off):
         critical = calibrated_value(null.leader, null.z, alpha)
-        powers.append((z_wins(alternative.leader, alternative.z, critical) == plan.best).mean())
+        powers.append((z_wins(alternative.leader, alternative.z, critical) == plan.world.best).mean())
     return float(powers[1] - powers[0]) / 2.0
 
 
-def _allocation(plan: Plan, rates: Sequence[float], trials: Trials) -> Allocation:
+def _allocation(plan: Plan, world: World, trials: Trials) -> Allocation:
     patients = trials.patients.astype(np.float64)
     successes = trials.successes.sum(axis=1).astype(np.float64)
     best = on_best(plan, trials)
     low, high = np.quantile(best / patients, (0.1, 0.9))
     # an arm without patients has no estimate
     estimates = np.where(trials.enrolled > 0, trials.successes / np.maximum(trials.enrolled, 1), np.nan)
-    off = estimates - np.array(rates)
+    off = estimates - np.array(world.rates)
     return Allocation(
         shares=tuple(mean_interval(share) for share in (trials.enrolled / patients[:, None]).T),
         best_share=mean_interval(best / patients),
@@ -183,7 +189,7 @@ def _allocation(plan: Plan, rates: Sequence[float], trials: Trials) -> Allocatio
         time=mean_interval(trials.time),
         stopped=share_interval(patients < plan.patients),
         bias=tuple(_known_mean(each) for each in off.T),
-        difference_bias=_known_mean(off[:, plan.compared] - off[:, 0]),
+        difference_bias=_known_mean(off[:, plan.world.compared] - off[:, 0]),
     )
 
 

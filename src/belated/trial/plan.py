@@ -1,6 +1,5 @@
 """Plans: what is asked of a trial, checked."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from numbers import Real
@@ -10,14 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from belated import learners as catalogue
-from belated.delays import Delays
-from belated.environments.environment import check_arms
-from belated.environments.stochastic import shares
 from belated.errors import InvalidValue, check_count, check_positive, unknown
 from belated.learners import TunedLearner
 from belated.simulation.replication import Job, check_job
-from belated.trial.accrual import InPatients
-from belated.trial.patients import Patients
+from belated.trial.world import World
 
 STOPS = ("win", "never")
 FIXED = "fixed randomisation"
@@ -28,10 +23,10 @@ DEFAULT_LEARNER = "guarded"
 class Plan:
     """A trial as it is planned, and how to simulate it. `design` says what each is."""
 
-    rates: Sequence[float]
+    world: World
+    """What patients meet."""
     patients: int
     accrual: float = 1.0
-    delay: Any = "none"
     learner: Any = DEFAULT_LEARNER
     share_floor: float | None = None
     stop: str = "win"
@@ -40,24 +35,9 @@ class Plan:
     simulations: int = 2000
     seed: int = 0
     tuned: TunedLearner = field(init=False)
-    law: InPatients = field(init=False)
-    """The delays, in patients."""
 
     def __post_init__(self) -> None:
-        rates = shares("rates", self.rates)
-        check_arms(len(rates))
-        if len(set(rates)) == 1:
-            raise InvalidValue(
-                f"rates is {list(rates)}, the same for all arms; an arm that is better than another is needed (the"
-                " null, where all have the control's rate, is simulated in any case)",
-                "rates",
-            )
-        if rates.count(max(rates)) > 1:
-            raise InvalidValue(
-                f"rates is {list(rates)}, where more than one arm has the largest, {max(rates):g}; one best arm is"
-                " needed, if only by a little",
-                "rates",
-            )
+        self.world.check_best()
         check_count("patients", self.patients, least=2)
         accrual = check_positive("accrual", self.accrual)
         if isinstance(self.alpha, bool) or not isinstance(self.alpha, Real) or not 0.0 < float(self.alpha) <= 0.5:
@@ -77,21 +57,14 @@ class Plan:
                 )
         check_count("simulations", self.simulations)
         check_count("seed", self.seed, least=0)
-        for name, value in (
-            ("rates", rates),
-            ("accrual", accrual),
-            ("delay", _law(self.delay)),
-            ("alpha", float(self.alpha)),
-        ):
+        for name, value in (("accrual", accrual), ("alpha", float(self.alpha)), ("tuned", self._tuned())):
             object.__setattr__(self, name, value)
-        object.__setattr__(self, "tuned", self._tuned())
-        object.__setattr__(self, "law", InPatients(self.delay, accrual))
-        check_job(self.job(self.rates))
+        check_job(self.job)
 
     def _tuned(self) -> TunedLearner:
         if self.share_floor is None:
             return catalogue.tune(self.learner)
-        most = 1.0 / len(self.rates)
+        most = 1.0 / self.world.n_arms
         floor = self.share_floor
         if isinstance(floor, bool) or not isinstance(floor, Real) or not 0.0 <= float(floor) <= most:
             raise InvalidValue(
@@ -101,25 +74,6 @@ class Plan:
             )
         return catalogue.tune(self.learner, share_floor=float(floor))
 
-    @property
-    def n_arms(self) -> int:
-        return len(self.rates)
-
-    @property
-    def null_rates(self) -> tuple[float, ...]:
-        """All arms at the control's rate."""
-        return (self.rates[0],) * self.n_arms
-
-    @property
-    def best(self) -> int:
-        """The arm with the largest rate."""
-        return int(np.argmax(self.rates))
-
-    @property
-    def compared(self) -> int:
-        """The arm whose difference to the control is estimated: the best one, or the best of the others."""
-        return 1 + int(np.argmax(self.rates[1:]))
-
     @cached_property
     def looks(self) -> NDArray[np.int64]:
         """After how many patients the outcomes are looked at, while patients are enrolled."""
@@ -128,26 +82,24 @@ class Plan:
         step = self.look_every or max(1, round(self.patients / 100))
         return np.arange(step, self.patients + 1, step, dtype=np.int64)
 
-    def job(self, rates: Sequence[float]) -> Job:
-        """Return what a simulation is to play at these rates: the learner first, then fixed randomisation."""
+    @cached_property
+    def job(self) -> Job:
+        """What a simulation is to play: the learner first, then fixed randomisation."""
+        return self._job(self.world)
+
+    @cached_property
+    def null_job(self) -> Job:
+        """The same under the null."""
+        return self._job(self.world.null())
+
+    def _job(self, world: World) -> Job:
+        environment, delays = world.play(self.accrual)
         return Job(
             learners=(self.tuned, catalogue.tune("uniform")),
-            environment=Patients(rates),
-            delays=self.law,
+            environment=environment,
+            delays=delays,
             rounds=self.patients,
             seed=self.seed,
             checkpoints=np.array([self.patients], dtype=np.int64),
             keep_trace=True,
         )
-
-
-def _law(delay: Any) -> Delays:
-    """Return the law of delay that is asked for."""
-    try:
-        return Delays.find(delay)
-    except InvalidValue as error:
-        name = delay.partition(":")[0] if isinstance(delay, str) else ""
-        if name in Delays.members:
-            raise
-        message = f"delay must be a whole number of units of time, such as 14, or a law of delay: {error}"
-        raise InvalidValue(message, "delay") from error

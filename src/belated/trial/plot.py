@@ -30,8 +30,8 @@ def draw(design: "Design", figure: Any) -> Any:
     _draw_analyses(axes[2], design)
     figure.legend(handles=_handles(design), loc="outside lower center", ncols=2, handlelength=3.4)
     plan = design.plan
-    rates = ", ".join(f"{rate:g}" for rate in plan.rates)
-    title = f"success rates {rates}; {plan.patients:,} patients, {plan.accrual:g} in a unit of time; {plan.delay.title}"
+    pace = f"{plan.patients:,} patients, {plan.accrual:g} in a {plan.world.unit}"
+    title = f"{plan.world.rates_text}; {pace}; {plan.world.delay.title}"
     figure.suptitle(textwrap.fill(title, 110), fontsize=9)
     return axes
 
@@ -58,7 +58,7 @@ def course(plan: "Plan", trials: "Trials") -> tuple[NDArray[np.int64], Floats]:
     new = np.diff(trials.steps, axis=1)
     goes_on = trials.patients[:, None] >= ends[None, 1:]
     count = (new.sum(axis=2) * goes_on).sum(axis=0)
-    best = (new[:, :, plan.best] * goes_on).sum(axis=0)
+    best = (new[:, :, plan.world.best] * goes_on).sum(axis=0)
     return (ends[1:] + ends[:-1]) // 2, np.where(count > 0, best / np.maximum(count, 1), np.nan)
 
 

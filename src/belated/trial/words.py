@@ -21,7 +21,10 @@ DESIGN_HEADER = (
     "best",
     "difference",
 )
+ARM_HEADER = ("arm", "success rate, %", "patients, %", "bias")
 ANALYSIS_HEADER = ("analysis", "power, %", "wrong arm", "error, %", "for a treatment", "patients")
+CONTROL_HEADER = ("beats control, %", "falsely, %")
+"""With more than two arms: with two, to beat the control is to win."""
 
 
 def points(value: Interval) -> str:
@@ -53,19 +56,35 @@ def design_rows(design: "Design") -> list[list[str]]:
                 points(found.success_rate),
                 " / ".join(f"{100.0 * float(share.mean):.0f}" for share in found.shares),
                 points(found.bias[0]),
-                points(found.bias[design.plan.compared]),
+                points(found.bias[design.plan.world.compared]),
                 points(found.difference_bias),
             ]
         )
     return rows
 
 
+def arm_rows(design: "Design") -> list[list[str]]:
+    """Return what each design does with each arm, where arms have labels: the header first."""
+    world = design.plan.world
+    rows = [list(ARM_HEADER)]
+    for each in design.designs:
+        found = each.alternative
+        for k, label in enumerate(world.labels):
+            roles = [role for role, arm in (("control", 0), ("best", world.best)) if arm == k]
+            name = f"{label} ({', '.join(roles)})" if roles else label
+            rate = f"{100.0 * world.rates[k]:.1f}"
+            rows.append([name, rate, points(found.shares[k]), points(found.bias[k])])
+    return rows
+
+
 def analysis_rows(design: "Design") -> list[list[str]]:
     """Return how each analysis does, design by design: the header first."""
-    rows = [list(ANALYSIS_HEADER)]
+    more = design.plan.world.n_arms > 2
+    rows = [[*ANALYSIS_HEADER[:-1], *(CONTROL_HEADER if more else ()), ANALYSIS_HEADER[-1]]]
     for each in design.designs:
         for analysis in each.analyses:
-            shares = (analysis.power, analysis.wrong, analysis.error, analysis.treatment_error)
+            shares = [analysis.power, analysis.wrong, analysis.error, analysis.treatment_error]
+            shares += [analysis.beats, analysis.beats_error] if more else []
             rows.append([analysis.title, *map(percent, shares), analysis.patients.text])
     return rows
 
@@ -95,11 +114,11 @@ def _patients(design: "Design") -> str:
     if plan.stop == "win":
         adaptive, fixed = (f"{100.0 * float(each.alternative.best_share.mean):.0f} %" for each in design.designs)
         end = _change(design.more_success_rate, "successes in 100 patients", 100.0)
-        return f"{begin} {adaptive} of patients on the best arm instead of {fixed}: {end}."
+        return f"{begin} {adaptive} of patients on {plan.world.best_text} instead of {fixed}: {end}."
     more = design.more_on_best
     count = f"{abs(float(more.mean)):.0f} {'more' if more.mean >= 0 else 'fewer'}"
     end = _change(design.more_successes, "successes")
-    return f"{begin} {count} of {plan.patients:,} patients on the best arm: {end}."
+    return f"{begin} {count} of {plan.patients:,} patients on {plan.world.best_text}: {end}."
 
 
 def _change(value: Interval, what: str, scale: float = 1.0) -> str:
