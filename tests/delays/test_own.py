@@ -122,7 +122,7 @@ def test_cells_and_comparisons() -> None:
     plan = ComparisonPlan(("ucb",), (environment, world(seed=2)), ("own", "none"), 100, 2)
     found = compare(plan, threads=1)
     assert [each.delays.title for each in found.cells] == ["delays as in a log", "no delay"] * 2
-    assert found.cells[2].delays.environment is plan.environments[1]
+    assert repr(found.cells[2].delays) == f"Own({plan.environments[1]!r})"
     np.testing.assert_array_equal(
         found.cells[0].regret, simulate("ucb", environment, rounds=100, replications=2, threads=1).regret
     )
@@ -145,7 +145,9 @@ def test_own_delays_of_another_environment_are_refused() -> None:
         simulate("ucb", one, Own.of(other), **PROBLEM)
     with pytest.raises(InvalidValue, match=message):
         check_job(job(one, Own.of(other), 10, 0))
-    assert delays_for(one, Own.of(one)).environment is one
+    mine = delays_for(one, Own.of(one))
+    assert isinstance(mine, Own)
+    assert mine.environment is one
 
 
 def test_the_law_by_itself() -> None:

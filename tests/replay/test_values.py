@@ -139,7 +139,7 @@ def test_outcomes_that_are_missing_widen_intervals_to_both_sides(everywhere: boo
     lost = rng.random(1000) < 0.2
     told = changed(log, rewards=np.where(lost, np.nan, log.rewards))
     if everywhere:
-        told = changed(told, waits=np.where(lost, np.inf, log.waits))
+        told = changed(told, waits=np.where(lost, np.inf, np.asarray(log.waits)))
     least, most = (float(np.where(lost, each, log.rewards).mean()) for each in (0.0, 1.0))
     (found,) = learner_values(told, ["uniform"])
     for method in ("ips", "snips"):
@@ -191,7 +191,7 @@ def test_skipped_rounds_are_a_share(few_passes: None) -> None:
     """One in ten outcomes never comes: robust gives up on them, ucb on nothing."""
     rng = np.random.default_rng(7)
     log = uniform_log(rng, 4000, [0.3, 0.5], 5)
-    log = changed(log, waits=np.where(rng.random(4000) < 0.1, np.inf, log.waits))
+    log = changed(log, waits=np.where(rng.random(4000) < 0.1, np.inf, np.asarray(log.waits)))
     robust, ucb = learner_values(log, ["robust:delay_constant=1", "ucb"])
     assert 0.05 < robust.skipped < 0.15
     assert ucb.skipped == 0.0

@@ -116,7 +116,8 @@ def row_by_row(run: Rejection, rows: LoggedRows) -> tuple[RowNotes, Any]:
         notes.append(run.offer(piece(rows, i, i + 1)))
         distributions.append(run.run.p.copy())
     columns = [np.concatenate([getattr(each, name) for each in notes]) for name in ("accepted", "weights", "baselines")]
-    return RowNotes(*columns, notes[-1].means, notes[-1].pending), np.array(distributions)
+    accepted, weights, baselines = columns
+    return notes[-1]._replace(accepted=accepted, weights=weights, baselines=baselines), np.array(distributions)
 
 
 @pytest.mark.parametrize("words", PLAYABLE)
