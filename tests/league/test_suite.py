@@ -1,19 +1,35 @@
 """The suite of cells and their scale."""
 
+import importlib.util
 import itertools
 import json
 import math
+import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from belated import bounds
+from belated import bounds, simulate
 from belated.delays import NEVER
 from belated.league import suite
+from belated.logs import public
 
 OLD = json.loads((Path(__file__).parents[1] / "data" / "suite-v1.json").read_text())
 """The first cells of the suite: id, environment, delays, rounds."""
+
+VISIT = "ByLoss(good=Geometric(mean=20), bad=Constant(delay=200))"
+REAL = {
+    "open-bandit-men/none": ("Public('open-bandit-men', accrual=1)", "NoDelay()", 200_000),
+    "open-bandit-men/visit": ("Public('open-bandit-men', accrual=1)", VISIT, 200_000),
+    "open-bandit-women/visit": ("Public('open-bandit-women', accrual=1)", VISIT, 200_000),
+    "open-bandit-all/visit": ("Public('open-bandit-all', accrual=1)", VISIT, 500_000),
+    "actg175/daily": ("Public('actg175', accrual=1)", "Own(Public('actg175', accrual=1))", 2139),
+    "actg175/one-in-five-days": ("Public('actg175', accrual=0.2)", "Own(Public('actg175', accrual=0.2))", 2139),
+    "rossi/ten-a-week": ("Public('rossi', accrual=10)", "Own(Public('rossi', accrual=10))", 2000),
+}
+"""The cells of real data."""
 
 
 def test_ids_are_stable() -> None:
@@ -26,15 +42,19 @@ def test_ids_are_stable() -> None:
 
 def test_the_suites() -> None:
     assert len(suite.practice) == 55
-    assert list(suite.suite) == [*suite.paper, *suite.practice]  # no id twice
-    assert len(suite.suite) == len(suite.paper) + len(suite.practice)
+    assert list(suite.suite) == [*suite.paper, *suite.practice, *suite.real]  # no id twice
+    assert len(suite.suite) == len(suite.paper) + len(suite.practice) + len(suite.real)
     assert len(suite._PRACTICE) == len(suite.practice)
+    assert sorted([*suite.real, *suite.left_out]) == sorted(REAL)
+    assert suite.SUITES["real"] is suite.real
     for cells in suite.SUITES.values():
         assert all(name == cell.id for name, cell in cells.items())
 
 
 def test_every_cell_belongs_to_a_family() -> None:
-    assert {cell.family for cell in suite.suite.values()} == set(suite.FAMILIES)
+    absent = set() if suite.real else {"real"}
+    assert {cell.family for cell in suite.suite.values()} == set(suite.FAMILIES) - absent
+    assert all(cell.family == "real" for cell in suite.real.values())
     assert {cell.family for cell in suite.quick.values()} == {"even", "constrained", "resonant"}
     assert suite.suite["stochastic-k10/by-arm"].family == "slow-arms"
     assert suite.suite["stochastic-k10/by-loss"].family == "deadline"
@@ -49,13 +69,14 @@ def test_cells_by_family() -> None:
     """Families in their order, cells in theirs; families of one's own come last."""
     own = [suite.Cell(name, "stochastic:arms=3", "none", 50, family) for name, family in (("a", "z"), ("b", "own"))]
     grouped = suite.by_family([own[0], *suite.suite.values(), own[1]])
-    assert list(grouped) == [*suite.FAMILIES, "z", "own"]
+    families = [name for name in suite.FAMILIES if name != "real" or suite.real]
+    assert list(grouped) == [*families, "z", "own"]
     assert sum(map(len, grouped.values())) == len(suite.suite) + 2
     assert all(cell.family == name for name, cells in grouped.items() for cell in cells)
     order = list(suite.suite)
     assert all(
         [cell.id for cell in grouped[name]] == sorted((c.id for c in grouped[name]), key=order.index)
-        for name in suite.FAMILIES
+        for name in families
     )
 
 
@@ -184,3 +205,71 @@ def test_uniform_play_is_a_scale() -> None:
 def test_bad_input(delays: list[int], weight: float, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         bounds.best_skipping(delays, weight)
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_cells_of_real_data_are_what_they_say(name: str) -> None:
+    if name in suite.left_out:
+        pytest.skip(suite.left_out[name])
+    cell = suite.real[name]
+    assert (repr(cell.environment), repr(cell.delays), cell.rounds) == REAL[name]
+    assert cell is suite.suite[name]
+    assert cell.uniform_regret > 0.0
+    without_delay = math.sqrt(cell.environment.n_arms * cell.rounds)
+    assert (cell.theory > without_delay) == (REAL[name][1] != "NoDelay()")
+    shorter = cell.at(100)
+    assert shorter.rounds == 100
+    result = simulate(["ucb", "damped"], shorter.environment, shorter.delays, rounds=100, replications=2, threads=1)
+    assert np.isfinite(result.regret).all()
+
+
+def without_data(monkeypatch: pytest.MonkeyPatch, absent: str) -> Any:
+    """The module of the suite as it is where a package is not installed."""
+    real = public.missing
+    monkeypatch.setattr(
+        public, "missing", lambda name: f"{name} needs more" if public.DATA[name].package == absent else real(name)
+    )
+    spec = importlib.util.spec_from_file_location("belated.league.suite_elsewhere", suite.__file__)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, spec.name, module)  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_cells_whose_data_are_not_there_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    elsewhere = without_data(monkeypatch, "lifelines")
+    absent = [name for name in REAL if not name.startswith("open-bandit")]
+    assert {name: elsewhere.left_out[name] for name in absent} == {
+        name: f"{name.partition('/')[0]} needs more" for name in absent
+    }
+    assert not set(absent) & set(elsewhere.suite)
+    assert list(elsewhere.paper) == list(suite.paper)
+    for wanted in ("rossi/ten-a-week", "rossi/*"):
+        with pytest.raises(ValueError, match="cell rossi/ten-a-week is left out here: rossi needs more"):
+            elsewhere.find([wanted])
+    with pytest.raises(ValueError, match="unknown cell 'rossy/ten-a-week'"):
+        elsewhere.find(["rossy/ten-a-week"])
+
+
+def test_the_family_of_real_data_where_there_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(public, "_folder", lambda package: None)
+    elsewhere = without_data(monkeypatch, "lifelines")
+    assert not elsewhere.real
+    assert list(elsewhere.left_out) == list(REAL)
+    with pytest.raises(ValueError, match="cell open-bandit-men/none is left out here: open-bandit-men needs the pack"):
+        elsewhere.within(elsewhere.suite.values(), ["real"])
+    assert elsewhere.within(elsewhere.suite.values(), ["rhythm", "real"])
+    with pytest.raises(ValueError, match="none of the cells is of the family rhythm or real"):
+        elsewhere.within(elsewhere.quick.values(), ["rhythm", "real"])
+    assert elsewhere.SUITES["real"] == {}
+
+
+def test_cells_of_real_data_by_name() -> None:
+    if suite.left_out:
+        pytest.skip(next(iter(suite.left_out.values())))
+    assert [cell.id for cell in suite.find(["actg175/*"])] == ["actg175/daily", "actg175/one-in-five-days"]
+    assert [cell.id for cell in suite.within(suite.suite.values(), ["real"])] == list(REAL)
+    with pytest.raises(ValueError, match="none of the cells is of the family real"):
+        suite.within(suite.quick.values(), ["real"])

@@ -8,6 +8,7 @@ import pytest
 from belated import Bandit, InvalidValue, simulate
 from belated.inference.stream import stream_of
 from belated.logs import EventLog, Log
+from belated.logs.log import waits_of
 
 NAN = float("nan")
 
@@ -196,3 +197,127 @@ def test_the_end_is_that_of_what_was_known_then() -> None:
     assert early.end == 8.5
     np.testing.assert_array_equal(early.with_deadline_after(7.5, 1.0).rewards, [1.0, 0.0, 0.0, 1.0])
     np.testing.assert_array_equal(early.with_deadline_after(7.6, 1.0).rewards, [1.0, NAN, NAN, 1.0])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"times": np.array([0.0, 2.0, 1.0, 4.0, 9.0])},
+            r"times\[2\] is 1.0; allowed is a finite number that does not",
+        ),
+        ({"times": np.array([0.0, 1.0, NAN, 4.0, 9.0])}, r"times\[2\] is nan; allowed is a finite number"),
+        ({"times": np.array([0.0, 1.0, 1.0, 4.0, np.inf])}, r"times\[4\] is inf"),
+        ({"times": np.array([0.0, 1.0])}, r"times has the shape \(2,\); one for each of 5 decisions is needed"),
+        ({"durations": np.array([1.0, 8.0, np.inf, -0.5, 3.0])}, r"durations\[3\] is -0.5; allowed is at least 0"),
+        ({"durations": np.array([1.0, 8.0, NAN, 4.5, 3.0])}, r"durations\[2\] is nan; allowed is at least 0"),
+        ({"durations": np.zeros(4)}, r"durations has the shape \(4,\)"),
+        ({"waits": np.array([0.0, NAN, 0.0, 0.0, 0.0])}, r"waits\[1\] is nan; allowed is at least 0"),
+    ],
+)
+def test_times_that_cannot_be(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidValue, match=message):
+        timed(**changes)
+
+
+def test_waits_by_times() -> None:
+    """Decisions made until an outcome came, at the very moment included; itself not."""
+    times = np.array([0.0, 1.0, 1.0, 4.0, 9.0])
+    assert waits_of(times, np.zeros(5)).tolist() == [0.0, 1.0, 0.0, 0.0, 0.0]
+    assert waits_of(times, np.array([0.9, 2.9, 3.0, 5.0, 99.0])).tolist() == [0.0, 1.0, 1.0, 1.0, 0.0]
+    assert waits_of(times, np.array([1.0, np.inf, 100.0, 4.9, np.inf])).tolist() == [2.0, np.inf, 2.0, 0.0, np.inf]
+    assert waits_of(np.zeros(0), np.zeros(0)).size == 0
+    rng = np.random.default_rng(1)
+    times, durations = np.sort(rng.integers(0, 50, 60)).astype(float), rng.integers(0, 30, 60).astype(float)
+    counted = [sum(times[j] <= times[i] + durations[i] for j in range(i + 1, 60)) for i in range(60)]
+    assert waits_of(times, durations).tolist() == counted
+
+
+def test_the_end_of_a_log() -> None:
+    assert np.isnan(small().end)
+    assert timed(durations=None).end == 9.0
+    assert timed().end == 12.0
+    assert timed(durations=np.array([1.0, 8.0, np.inf, 4.5, np.inf])).end == 9.0
+    nothing = Log(("a", "b"), np.zeros(0, int), np.zeros(0), np.zeros(0), times=np.zeros(0), durations=np.zeros(0))
+    assert np.isnan(nothing.end)
+
+
+def test_a_deadline_in_time() -> None:
+    """The log ends at 12. After 5: the second and third get a default, two decisions later and one; after 4.5 the
+    fourth is in time; after 11 only the first and the second and third are old enough.
+    """
+    log = timed()
+    after = log.with_deadline_after(5.0, 0.75)
+    np.testing.assert_array_equal(after.rewards, [1.0, 0.25, 0.25, 1.0, 0.0])
+    np.testing.assert_array_equal(after.durations, [1.0, 5.0, 5.0, 4.5, 3.0])
+    np.testing.assert_array_equal(after.waits, [2.0, 2.0, 1.0, 0.0, 0.0])
+    np.testing.assert_array_equal(log.with_deadline_after(4.4, 0.0).rewards, [1.0, 1.0, 1.0, 1.0, 0.0])
+    np.testing.assert_array_equal(log.with_deadline_after(4.4, 0.0).durations, [1.0, 4.4, 4.4, 4.4, 3.0])
+    np.testing.assert_array_equal(log.with_deadline_after(4.5, 0.0).durations, [1.0, 4.5, 4.5, 4.5, 3.0])
+    np.testing.assert_array_equal(log.with_deadline_after(8.0, 0.75).rewards, [1.0, 0.0, 0.25, 1.0, 0.0])
+    np.testing.assert_array_equal(log.with_deadline_after(11.0, 0.75).rewards, [1.0, 0.0, 0.25, 1.0, 0.0])
+    np.testing.assert_array_equal(log.with_deadline_after(11.1, 0.75).rewards, log.rewards)
+    young = timed(rewards=np.array([1.0, 0.0, NAN, NAN, 0.0]), durations=np.array([1.0, 8.0, np.inf, np.inf, 3.0]))
+    np.testing.assert_array_equal(young.with_deadline_after(8.0, 1.0).rewards, [1.0, 0.0, 0.0, 0.0, 0.0])
+    np.testing.assert_array_equal(young.with_deadline_after(8.1, 1.0).rewards, [1.0, 0.0, 0.0, NAN, 0.0])
+    for missing in ("times", "durations"):
+        with pytest.raises(
+            InvalidValue, match="a deadline in time needs the time of each decision and of each outcome"
+        ):
+            timed(**{missing: None}).with_deadline_after(5.0, 1.0)
+    with pytest.raises(InvalidValue, match=r"deadline is 0\.0; a positive number is needed"):
+        log.with_deadline_after(0.0, 1.0)
+    with pytest.raises(InvalidValue, match=r"missing_loss is 2\.0"):
+        log.with_deadline_after(5.0, 2.0)
+
+
+def test_a_deadline_in_decisions_has_its_time() -> None:
+    """After 2 decisions: the second, whose outcome comes after 3, at 4; the third at 9."""
+    after = timed().with_deadline(2, 1.0)
+    np.testing.assert_array_equal(after.rewards, [1.0, 0.0, 0.0, 1.0, 0.0])
+    np.testing.assert_array_equal(after.waits, [2.0, 2.0, 2.0, 0.0, 0.0])
+    np.testing.assert_array_equal(after.durations, [1.0, 3.0, 8.0, 4.5, 3.0])
+    assert after.times is not None
+    assert timed(durations=None).with_deadline(2, 1.0).durations is None
+
+
+def test_the_log_as_it_was_has_its_times() -> None:
+    early = timed(distributions=np.full((5, 2), 0.5)).until(3)
+    np.testing.assert_array_equal(early.rewards, [1.0, NAN, NAN])
+    assert early.times is not None
+    assert early.durations is not None
+    assert early.distributions is not None
+    assert (early.times.size, early.durations.size, len(early.distributions), early.propensities.size) == (3, 3, 3, 3)
+    assert early.end == 1.0
+    none = small().until(2)
+    assert none.times is none.durations is None
+
+
+def test_events_with_times_make_a_log_with_times() -> None:
+    """A clock that goes back stands still."""
+    events = EventLog(["a", "b"])
+    events.decided(1, "b", 0.4, at=100.0)
+    events.decided(2, "a", 0.5, at=110.0)
+    events.came(1, 0.0, at=112.5)
+    events.decided(3, "a", 0.9, at=105.0)
+    events.came(1, 1.0, at=200.0)  # too late: the first stays
+    events.came(3, 0.5, at=113.0)
+    log = events.log()
+    assert log.in_seconds
+    np.testing.assert_array_equal(log.times, [100.0, 110.0, 112.5])
+    np.testing.assert_array_equal(log.durations, [12.5, np.inf, 0.5])
+    np.testing.assert_array_equal(log.waits, [1.0, np.inf, 0.0])
+    assert log.end == 113.0
+
+
+@pytest.mark.parametrize("gap", ["decision", "outcome", "all"])
+def test_events_of_which_some_have_no_time(gap: str) -> None:
+    events = EventLog(["a", "b"])
+    events.decided(1, "b", 0.4, at=None if gap in ("decision", "all") else 100.0)
+    events.decided(2, "a", 0.5, at=None if gap == "all" else 110.0)
+    events.came(1, 0.0, at=None if gap in ("outcome", "all") else 112.0)
+    log = events.log()
+    assert log.times is log.durations is None
+    assert not log.in_seconds
+    np.testing.assert_array_equal(log.waits, [1.0, np.inf])
+    assert EventLog(["a", "b"]).log().times is None

@@ -188,8 +188,8 @@ def test_logs_that_tell_too_little() -> None:
         value_of(log, np.array([0.5, 0.5]), means=np.zeros(3))
     with pytest.raises(InvalidValue, match="the log lacks propensities"):
         value_of(Log(log.labels, log.arms, log.rewards, np.full(4, np.nan)), np.array([0.5, 0.5]))
+    rewards = np.array([1.0, np.nan, 0.0, 0.0])
     with pytest.raises(InvalidValue, match="decisions without an outcome; a deadline"):
-        rewards = np.array([1.0, np.nan, 0.0, 0.0])
         value_of(Log(log.labels, log.arms, rewards, log.propensities), np.array([0.5, 0.5]))
 
 

@@ -1,18 +1,40 @@
 """Replays of a log: what they say, what they warn of, and what they refuse."""
 
+import json
 from typing import Any
 
 import numpy as np
 import pytest
 
 from belated import InvalidValue
+from belated.inference import estimates
 from belated.logs import Log
-from belated.replay import replay_log
+from belated.replay import Replay, Reproduced, learner_values, profile, replay_log, values
+from belated.replay.off_policy import off_policy
+from belated.replay.replay import _odd_propensities
+
+
+@pytest.fixture(autouse=True)
+def few_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(values, "pass_counts", lambda rows: (3, 5))
 
 
 def even(rows: int = 400, **parts: Any) -> Log:
     """Two arms in turn, the first with a reward and the second without, after three more decisions."""
     return Log.from_arrays(["a", "b"] * (rows // 2), rewards=[1.0, 0.0] * (rows // 2), waits=[3] * rows, **parts)
+
+
+def drawn(shares: list[float], rows: int = 2000, **parts: Any) -> Log:
+    rng = np.random.default_rng(1)
+    arms = rng.choice(len(shares), rows, p=shares)
+    given: dict[str, Any] = {
+        "labels": tuple("abc"[: len(shares)]),
+        "arms": arms,
+        "rewards": (rng.random(rows) < 0.3 + 0.2 * arms).astype(float),
+        "propensities": np.array(shares)[arms],
+        "waits": rng.integers(0, 20, rows).astype(float),
+    }
+    return Log(**(given | parts))
 
 
 @pytest.mark.parametrize(
@@ -22,6 +44,11 @@ def even(rows: int = 400, **parts: Any) -> Log:
         ({"alpha": 1.0}, "alpha is 1.0; a number above 0 and below 1 is needed"),
         ({"control": "c"}, "unknown control 'c'"),
         ({"outcomes": "all"}, "unknown outcomes 'all'"),
+        ({"assigned": "fairly"}, "unknown assigned 'fairly': allowed is one of shares, uniform"),
+        ({"deadline": 3, "deadline_after": 3.0}, "deadline and deadline_after are both given; one of them is needed"),
+        ({"missing_loss": 0.0}, "missing_loss is 0.0, but there is no deadline"),
+        ({"deadline": 3, "missing_loss": 2.0}, "missing_loss is 2.0; a number from 0 to 1 is needed"),
+        ({"deadline_after": 3.0}, "a deadline in time needs the time of each decision"),
     ],
 )
 def test_options_are_checked_before_anything_is_replayed(
@@ -29,7 +56,7 @@ def test_options_are_checked_before_anything_is_replayed(
 ) -> None:
     monkeypatch.setattr("belated.replay.replay.learner_values", lambda *_, **__: pytest.fail("replayed"))
     with pytest.raises(InvalidValue, match=message):
-        replay_log(even(), ["uniform"], assigned="uniform", **options)
+        replay_log(even(), ["uniform"], **{"assigned": "uniform", **options})
 
 
 def test_a_log_without_decisions_is_refused() -> None:
@@ -37,3 +64,189 @@ def test_a_log_without_decisions_is_refused() -> None:
     for assigned in (None, "uniform"):
         with pytest.raises(InvalidValue, match="the log has no decisions; at least one is needed"):
             replay_log(nothing, ["uniform"], assigned=assigned)
+
+
+def test_what_a_replay_holds() -> None:
+    log = drawn([0.5, 0.3, 0.2])
+    found = replay_log(log, ["thompson", "ucb"], alpha=0.1, control="a", seed=4, most_rows=1500)
+    assert found.log is log
+    assert found.values == learner_values(log, ["thompson", "ucb"], alpha=0.1, seed=4, most_rows=1500)
+    assert found.estimates == estimates(log, alpha=0.1, control="a")
+    delays = profile(log)
+    assert delays is not None
+    assert found.delays is not None
+    assert found.delays.as_dict() == delays.as_dict()
+    ones = np.ones(2000)
+    assert found.logged == off_policy(log.rewards, ones, ones * 0.0, alpha=0.1).estimates["ips"]
+    assert (found.alpha, found.rows_replayed, found.warnings, found.reproduced) == (0.1, 1500, (), None)
+    assert replay_log(log, ["uniform"]).rows_replayed == 2000
+    assert found.best is max(found.values, key=lambda each: each.estimates["dr"].value)
+    assert repr(found).startswith("Replay(Log(2,000 decisions of 3 arms, 2,000 outcomes): ")
+    everything = replay_log(log, ["uniform"], outcomes="arrived")
+    assert everything.estimates == estimates(log, outcomes="arrived")
+
+
+def test_the_best_is_not_one_that_was_refused() -> None:
+    log = drawn([0.5, 0.5])
+    found = replay_log(log, ["damped", "uniform", "ucb"])
+    assert [each.refused is None for each in found.values] == [False, True, True]
+    assert found.best is not None
+    assert found.best.learner == "ucb"
+    assert replay_log(log, ["damped"]).best is None
+
+
+def test_as_json() -> None:
+    """Whatever the log lacks: numbers that there are not are None."""
+    whole = replay_log(drawn([0.5, 0.5]), ["ucb", "damped"])
+    poor = replay_log(Log.from_arrays(["a", "b"], [1.0, None]), ["ucb"])
+    nothing = replay_log(Log.from_arrays(["a", "b"], [None, None], waits=[np.inf, np.inf]), ["ucb"])
+    told = [json.loads(json.dumps(each.as_dict(), allow_nan=False)) for each in (whole, poor, nothing)]
+    assert told[0]["decisions"] == told[0]["outcomes"] == 2000
+    assert [each["arm"] for each in told[0]["arms"]] == ["a", "b"]
+    assert sum(each["decisions"] for each in told[0]["arms"]) == 2000
+    assert told[0]["logged"]["value"] == whole.logged.value
+    assert [each["learner"] for each in told[0]["learners"]] == ["ucb", "damped"]
+    assert told[0]["delays"]["overall"]["decisions"] == 2000
+    assert told[0]["reproduced"] is None
+    assert told[1]["arms"] == [
+        {"arm": "a", "decisions": 1, "outcomes": 1},
+        {"arm": "b", "decisions": 1, "outcomes": 0},
+    ]
+    assert told[1]["outcomes"] == 1
+    assert told[1]["delays"] is None
+    assert told[2]["delays"]["overall"]["longest"] is None
+
+
+def test_a_learner_that_runs_again() -> None:
+    same = Reproduced("ucb", 1200, 0.0, ())
+    assert same.sentence == "ucb, run again on this ledger, makes the same 1,200 decisions, bit for bit."
+    near = Reproduced("ucb", 3, 2e-9, ())
+    assert near.sentence.endswith("makes the same 3 decisions, up to 2e-09 in propensities.")
+    other = Reproduced("ucb", 3, 0.0, ("round 2 has another arm", "round 3 has"))
+    assert other.sentence == "ucb does not decide as it is on record: round 2 has another arm."
+    found = replay_log(even(), ["uniform"], assigned="uniform")
+    plain = Replay(**{**vars(found), "reproduced": other}).as_dict()
+    assert plain["reproduced"] == {
+        "learner": "ucb",
+        "decisions": 3,
+        "propensity_error": 0.0,
+        "faults": ["round 2 has another arm", "round 3 has"],
+    }
+
+
+def test_how_arms_were_assigned() -> None:
+    """Three in four decisions are of the first arm."""
+    log = Log.from_arrays((["a"] * 3 + ["b"]) * 200, rewards=[1.0, 0.0] * 400)
+    for assigned, propensities in (("uniform", [0.5, 0.5]), ("shares", [0.75, 0.25])):
+        found = replay_log(log, ["uniform"], assigned=assigned)
+        np.testing.assert_array_equal(found.log.propensities, np.array(propensities)[log.arms])
+        assert bool(found.warnings) == (assigned == "uniform")
+        assert found.values[0].refused is None
+    found = replay_log(log, ["uniform"])
+    assert "the log does not say with which probability" in str(found.values[0].refused)
+    assert found.warnings == ()
+    known = even(propensities=[0.5] * 400)
+    with pytest.raises(InvalidValue, match="assigned is 'shares', but the log has propensities; these count"):
+        replay_log(known, ["uniform"], assigned="shares")
+    some = even(propensities=[0.5] * 399 + [None])
+    with pytest.raises(InvalidValue, match="assigned is 'uniform', but the log has propensities"):
+        replay_log(some, ["uniform"], assigned="uniform")
+    assert replay_log(some, ["uniform"]).warnings == ()
+
+
+def test_false_propensities_are_warned_of() -> None:
+    """The log says a third each, and draws a half, three tenths and a fifth."""
+    log = drawn([0.5, 0.3, 0.2])
+    false = drawn([0.5, 0.3, 0.2], propensities=np.full(2000, 1 / 3))
+    assert replay_log(log, ["uniform"]).warnings == ()
+    warnings = replay_log(false, ["uniform"]).warnings
+    means = 3 * np.bincount(log.arms) / 2000
+    assert [each.partition(":")[0] for each in warnings if " b " not in each] == [
+        f"Arm a was chosen more often than its propensities say, {means[0]:.3g} times as often",
+        f"Arm c was chosen less often than its propensities say, {means[2]:.3g} times as often",
+    ]
+    assert all("the values of learners are wrong" in each for each in warnings)
+
+
+@pytest.mark.parametrize(("errors", "warned"), [(4.5, False), (5.5, True)])
+def test_how_far_propensities_may_be_off(errors: float, warned: bool) -> None:
+    """10,000 rows of an arm that is said to be chosen in a half of them: 5 standard errors are 250."""
+    first = round(5000 + errors * 50)
+    log = Log.from_arrays(["a"] * first + ["b"] * (10_000 - first), [1.0, 0.0] * 5000)
+    assert len(replay_log(log, [], assigned="uniform").warnings) == 2 * warned
+
+
+def test_propensities_are_seldom_warned_of_where_they_are_true() -> None:
+    """200 logs with propensities that differ from row to row: none."""
+    rng = np.random.default_rng(2)
+    for _ in range(200):
+        p = rng.uniform(0.05, 0.95, 500)
+        arms = (rng.random(500) < p).astype(np.int64)
+        assert _odd_propensities(Log((0, 1), arms, np.ones(500), np.where(arms == 1, p, 1 - p))) == []
+
+
+def test_arms_that_are_seldom_chosen_are_not_warned_of() -> None:
+    """80 arms, seven decisions of each expected, or one in five: 100 logs each, and no warning. An arm that was chosen
+    once then has one distance from its mean, and no standard error to go by.
+    """
+    rng = np.random.default_rng(3)
+    for rows in (560, 16):
+        for _ in range(100):
+            log = Log(tuple(range(80)), rng.integers(0, 80, rows), np.ones(rows), np.full(rows, 1 / 80))
+            assert _odd_propensities(log) == []
+
+
+def test_the_mean_of_the_log_allows_for_what_is_missing() -> None:
+    """A tenth is missing: from none of them a reward to all of them."""
+    log = drawn([0.5, 0.5])
+    lost = np.arange(2000) % 10 == 0
+    found = replay_log(drawn([0.5, 0.5], rewards=np.where(lost, np.nan, log.rewards)), []).logged
+    ones = np.ones(2000)
+    low, high = (
+        off_policy(np.where(lost, each, log.rewards), ones, ones * 0.0).estimates["ips"] for each in (0.0, 1.0)
+    )
+    assert found == pytest.approx(((low.value + high.value) / 2, low.low, high.high))
+    assert low.low < low.value < log.rewards.mean() < high.value < high.high
+    whole = replay_log(log, []).logged
+    assert whole.value == pytest.approx(log.rewards.mean())
+    assert whole.high - whole.low < found.high - found.low
+
+
+def test_a_deadline_in_decisions() -> None:
+    """Outcomes that take longer count as a loss, or as what is said."""
+    log = drawn([0.5, 0.5])
+    late = replay_log(log, ["uniform"], deadline=5)
+    assert late.log.arms.size == 2000
+    np.testing.assert_array_equal(late.log.rewards, log.with_deadline(5, 1.0).rewards)
+    assert late.delays is not None
+    assert late.delays.overall.quantiles[2] == 5.0
+    assert late.logged.value < log.rewards.mean() - 0.1
+    kind = replay_log(log, ["uniform"], deadline=5, missing_loss=0.0)
+    assert kind.logged.value > log.rewards.mean() + 0.1
+
+
+def test_a_deadline_in_time() -> None:
+    log = drawn([0.5, 0.5], times=np.arange(2000) * 2.0)
+    log = Log(**{**vars(log), "durations": np.asarray(log.waits) * 2.0})
+    late = replay_log(log, ["uniform"], deadline_after=10.0)
+    np.testing.assert_array_equal(late.log.rewards, log.with_deadline_after(10.0, 1.0).rewards)
+    assert late.delays is not None
+    assert late.delays.unit == "units of time"
+    kind = replay_log(log, ["uniform"], deadline_after=10.0, missing_loss=0.0)
+    assert kind.logged.value > late.logged.value + 0.2
+
+
+def test_refused_logs_still_tell_of_delays_and_arms() -> None:
+    """Too few rounds, an arm that was never chosen, propensities of 1."""
+    for log, reason in (
+        (even(100, propensities=[0.5] * 100), "100 decisions are worth 50 rounds of another learner; 100 are needed"),
+        (even(propensities=[0.5] * 400, labels=["a", "b", "c"]), "arm 'c' was never chosen: nothing is known of it"),
+        (even(propensities=[1.0] * 400), "all propensities are 1: other arms had no chance"),
+    ):
+        found = replay_log(log, ["ucb", "uniform"])
+        assert all(reason in str(each.refused) for each in found.values)
+        assert found.best is None
+        assert found.delays is not None
+        assert found.delays.overall.quantiles[0] == 3.0
+        assert found.estimates.decisions == log.arms.size
+        assert found.logged.value == 0.5

@@ -209,8 +209,11 @@ def _odd_propensities(log: Log) -> list[str]:
     squares = np.bincount(log.arms, inverse**2, minlength=len(log.labels)) / size
     warnings = []
     for label, mean, square in zip(log.labels, means.tolist(), squares.tolist(), strict=True):
-        error = math.sqrt(max(square - mean**2, 0.0) / size)
-        if mean > 0.0 and abs(mean - 1.0) > FAR * error:
+        if mean == 0.0:
+            continue
+        # The variance as it is, and as it would be were the mean 1: few rows of an arm tell too little of it.
+        error = math.sqrt(max(square - mean**2, square / mean - 1.0, 0.0) / size)
+        if abs(mean - 1.0) > FAR * error:
             often = "more" if mean > 1.0 else "less"
             warnings.append(
                 f"Arm {label} was chosen {often} often than its propensities say, {mean:.3g} times as often: they may"

@@ -1,0 +1,232 @@
+"""Losses from a log, drawn again: their law, what is left out, and what is refused."""
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from belated import InvalidValue, simulate
+from belated.delays import NEVER
+from belated.environments import Environment, Resampled
+from belated.logs import Log
+
+NAN, INF = float("nan"), float("inf")
+
+
+def small(**parts: Any) -> Log:
+    """Three decisions of a and two of b; losses and waits tell all of them apart."""
+    given: dict[str, Any] = {
+        "losses": [0.0, 0.25, 0.5, 1.0, 0.75],
+        "waits": [1, 0, 2, 5, 7],
+    }
+    return Log.from_arrays(["a", "b", "a", "a", "b"], **(given | parts))
+
+
+def timed(**parts: Any) -> Log:
+    """Six decisions, one in ten seconds; the second outcome comes after 45, the fourth does not come."""
+    given: dict[str, Any] = {
+        "labels": ("a", "b"),
+        "arms": np.array([0, 1, 0, 1, 0, 1]),
+        "rewards": np.array([1.0, 1.0, 0.5, NAN, 0.0, 1.0]),
+        "propensities": np.full(6, 0.5),
+        "waits": np.array([0.0, 4.0, 2.0, INF, 0.0, 0.0]),
+        "times": np.arange(0.0, 60.0, 10.0),
+        "durations": np.array([5.0, 45.0, 20.0, INF, 4.0, 10.0]),
+    }
+    return Log(**(given | parts))
+
+
+ROUNDS = np.arange(1, 30_001)
+
+
+def test_outcomes_are_drawn_by_arm_each_with_its_delay() -> None:
+    """30,000 rounds: each decision of an arm as often as the others, within four standard errors, 4 sqrt(0.25 / 30,000)
+    = 0.0116.
+    """
+    world = Resampled(small())
+    expected, losses, delays = world.fill_with_delays(np.random.default_rng(1), ROUNDS)
+    np.testing.assert_array_equal(expected, [[0.5, 0.5]])
+    pairs = [{(0.0, 1), (0.5, 2), (1.0, 5)}, {(0.25, 0), (0.75, 7)}]
+    for arm, wanted in enumerate(pairs):
+        found, counts = np.unique(np.stack([losses[:, arm], delays[:, arm]]), axis=1, return_counts=True)
+        assert {(loss, int(delay)) for loss, delay in found.T} == wanted
+        assert np.abs(counts / 30_000 - 1 / len(wanted)).max() < 0.0116
+    assert delays.dtype == np.int64
+    assert abs(np.corrcoef(losses[:, 0], losses[:, 1])[0, 1]) < 4 / np.sqrt(30_000)
+    assert abs(np.corrcoef(losses[1:, 0], losses[:-1, 0])[0, 1]) < 4 / np.sqrt(30_000)
+
+
+def test_losses_alone_are_the_same() -> None:
+    world = Resampled(small())
+    both = world.fill_with_delays(np.random.default_rng(2), ROUNDS[:100])
+    alone = world.fill(np.random.default_rng(2), ROUNDS[:100])
+    np.testing.assert_array_equal(alone[0], both[0])
+    np.testing.assert_array_equal(alone[1], both[1])
+    assert np.asarray(world.steady_means).tolist() == [0.5, 0.5]
+
+
+def test_what_it_is_made_of() -> None:
+    world = Resampled(small(losses=[0.0, 0.25, 0.5, 1.0, 1.0]))
+    assert (world.labels, world.n_arms, world.brings_delays) == (("a", "b"), 2, True)
+    assert world.counts.tolist() == [3, 2]
+    assert world.losses.tolist() == [0.0, 0.5, 1.0, 0.25, 1.0]
+    assert world.waits.tolist() == [1, 2, 5, 0, 7]
+    assert world.means.tolist() == [0.5, 0.625]
+    assert not world.loses_outcomes
+    assert world.title == "outcomes as in a log, arms a, b"
+    assert repr(world) == f"Resampled(a log, 5 decisions, {world.digest})"
+    at_once = Resampled(small(waits=None))
+    assert at_once.waits.tolist() == [0] * 5
+
+
+def test_the_digest_is_that_of_what_is_drawn_from() -> None:
+    """Losses, delays, and which arm has them."""
+    logs = [
+        small(),
+        small(losses=[0.0, 0.25, 0.5, 1.0, 0.5]),
+        small(waits=[1, 0, 2, 5, 8]),
+        Log.from_arrays(["a", "b", "a", "b", "b"], losses=[0.0, 0.25, 0.5, 1.0, 0.75], waits=[1, 0, 2, 5, 7]),
+    ]
+    digests = [Resampled(log).digest for log in logs]
+    assert len(set(digests)) == 4
+    assert Resampled(small()).digest == digests[0]
+    assert all(len(digest) == 12 for digest in digests)
+    assert repr(Resampled(logs[0])) != repr(Resampled(logs[1]))
+
+
+def test_pickled_it_draws_the_same() -> None:
+    world = Resampled(small())
+    again = pickle.loads(pickle.dumps(world))
+    for mine, theirs in zip(
+        world.fill_with_delays(np.random.default_rng(3), ROUNDS[:50]),
+        again.fill_with_delays(np.random.default_rng(3), ROUNDS[:50]),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(mine, theirs)
+    assert repr(again) == repr(world)
+
+
+def test_outcomes_that_are_missing_must_mean_something() -> None:
+    with pytest.raises(InvalidValue, match=r"1 of 6 decisions have no outcome; what that means is needed: a deadline"):
+        Resampled(timed())
+    never = Resampled(timed(), missing_loss=0.5)
+    assert never.loses_outcomes
+    assert never.losses.tolist() == [0.0, 0.5, 1.0, 0.0, 0.5, 0.0]
+    assert never.waits.tolist() == [0, 2, 0, 4, NEVER, 0]
+    assert never.means.tolist() == pytest.approx([0.5, 0.5 / 3])
+    late = Resampled(timed(waits=np.full(6, 3.0)), missing_loss=1.0)  # without a reward nothing came
+    assert (late.waits == NEVER).tolist() == [False] * 4 + [True, False]
+
+
+def test_a_deadline_in_decisions() -> None:
+    """After 3 more decisions: the second outcome is late, the fourth decision and younger ones are too young."""
+    world = Resampled(timed(), deadline=3)
+    assert world.counts.tolist() == [2, 1]
+    assert world.losses.tolist() == [0.0, 0.5, 1.0]
+    assert world.waits.tolist() == [0, 2, 3]
+    assert not world.loses_outcomes
+    kind = Resampled(timed(), deadline=3, missing_loss=0.25)
+    assert kind.losses.tolist() == [0.0, 0.5, 0.25]
+    assert Resampled(timed(), deadline=2).counts.tolist() == [2, 2]
+    in_time = Resampled(timed(), deadline=4)
+    assert (in_time.losses.tolist(), in_time.waits.tolist()) == ([0.0, 0.0], [0, 4])
+
+
+def test_a_deadline_in_time() -> None:
+    """The log ends at 60. After 30, the outcome of the second is late, and its default comes 3 decisions later; those
+    made after 30 are too young.
+    """
+    world = Resampled(timed(), deadline_after=30.0)
+    assert world.counts.tolist() == [2, 2]
+    assert world.losses.tolist() == [0.0, 0.5, 1.0, 1.0]
+    assert world.waits.tolist() == [0, 2, 3, 2]  # of the last one, all decisions that there are
+    assert Resampled(timed(), deadline_after=30.1).counts.tolist() == [2, 1]
+    with pytest.raises(InvalidValue, match="a deadline in time needs the time of each decision"):
+        Resampled(small(), deadline_after=30.0)
+
+
+def test_accrual_turns_time_into_decisions() -> None:
+    """Rounded up; what is whole but for rounding stays."""
+    log = timed(rewards=np.array([1.0, 1.0, 0.5, 1.0, 0.0, 1.0]), durations=np.array([5.0, 45.0, 20.0, 0.0, 4.0, 10.0]))
+    assert Resampled(log, accrual=0.1).waits.tolist() == [1, 2, 1, 5, 0, 1]
+    assert Resampled(log, accrual=2).waits.tolist() == [10, 40, 8, 90, 0, 20]
+    thirds = timed(rewards=np.ones(6), durations=np.array([0.1, 0.2, 0.3, 0.4, 0.6, 0.7]))
+    assert sorted(Resampled(thirds, accrual=10).waits.tolist()) == [1, 2, 3, 4, 6, 7]
+    assert Resampled(timed(), accrual=0.1, missing_loss=1.0).waits.tolist() == [1, 2, 1, 5, NEVER, 1]
+    with pytest.raises(InvalidValue, match="accrual is 2, but the log does not say how much time outcomes took"):
+        Resampled(small(), accrual=2)
+    for wrong in (0, -1.0, INF):
+        with pytest.raises(InvalidValue, match=r"accrual is .*; a positive number is needed"):
+            Resampled(log, accrual=wrong)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"deadline": 3, "deadline_after": 5.0}, "deadline and deadline_after are both given; one of them is needed"),
+        ({"deadline": 6}, "no decision of the log is as old as the deadline; a shorter deadline is needed"),
+        ({"deadline": 5}, "arm 'b' has no decision in a log to draw from; one is needed"),
+        ({"deadline": 0}, "deadline is 0; a whole number of at least 1 is needed"),
+        ({"deadline_after": -1.0}, "deadline is -1.0; a positive number is needed"),
+        ({"missing_loss": 2.0}, "missing_loss is 2.0; a number from 0 to 1 is needed"),
+        ({"deadline": 2, "missing_loss": -0.1}, "missing_loss is -0.1; a number from 0 to 1 is needed"),
+        ({"arm": "variant"}, "arm is named, but the log is not a file with columns"),
+        ({"outcome_time": "at"}, "outcome_time is named, but the log is not a file with columns"),
+    ],
+)
+def test_options_that_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidValue, match=message):
+        Resampled(timed(), **options)
+
+
+def test_other_things_are_refused() -> None:
+    with pytest.raises(InvalidValue, match="file is 3; the path of a log, or a Log, is needed"):
+        Resampled(3)  # type: ignore[arg-type]
+    with pytest.raises(InvalidValue, match="arm 'c' has no decision in a log to draw from"):
+        Resampled(small(labels=["a", "b", "c"]))
+
+
+def test_only_one_arm() -> None:
+    """All arms have the outcomes and delays of one: there is nothing to learn."""
+    world = Resampled(small())
+    same = world.only("b")
+    expected, losses, delays = same.fill_with_delays(np.random.default_rng(4), ROUNDS[:2000])
+    np.testing.assert_array_equal(expected, [[0.5, 0.5]])
+    assert {(loss, int(delay)) for loss, delay in zip(losses.flat, delays.flat, strict=True)} == {(0.25, 0), (0.75, 7)}
+    assert (losses[:, 0] != losses[:, 1]).mean() == pytest.approx(0.5, abs=0.05)
+    assert (same.n_arms, same.labels) == (2, ("a", "b"))
+    assert (same.source, same.digest) == ("b in a log", f"{world.digest}-1")
+    assert same.only("a").losses.tolist() == [0.25, 0.75]
+    assert world.only("a").losses.tolist() == [0.0, 0.5, 1.0]
+    assert simulate("ucb", same, rounds=50, replications=2).regret.max() == 0.0
+
+
+def test_from_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("arm,reward\nblue,1\ngreen,0\nblue,0\ngreen,0.5\n")
+    words = Environment.find(f"resampled:file={path}")
+    assert isinstance(words, Resampled)
+    assert words.labels == ("blue", "green")
+    assert words.means.tolist() == [0.5, 0.75]
+    assert words.source == str(path)
+    by_path = Resampled(path)
+    assert by_path.source == "log.csv"
+    assert by_path.digest == words.digest
+    named = tmp_path / "named.csv"
+    named.write_text("choice,paid\nblue,1\ngreen,0\nblue,0\ngreen,0.5\n")
+    paid = Environment.find(f"resampled:file={named},arm=choice,reward=paid")
+    assert np.asarray(paid.steady_means).tolist() == [0.5, 0.75]
+    assert Resampled(named, arm="choice", loss="paid").means.tolist() == [0.5, 0.25]
+
+
+def test_threads_make_no_difference() -> None:
+    world = Resampled(small())
+    one, two = (
+        simulate(["robust", "ucb", "damped"], world, rounds=3000, replications=4, seed=2, threads=threads)
+        for threads in (1, 2)
+    )
+    np.testing.assert_array_equal(one.regret, two.regret)
+    np.testing.assert_array_equal(one.most_outstanding, two.most_outstanding)
+    assert one.most_outstanding.max() > 2
