@@ -142,7 +142,7 @@ def test_the_page(log: Path, browser: Browser, tmp_path: Path, capsys: Captured)
     assert f"belated replay {log} --learners guarded uniform --deadline-after 12h" in text
     tab.page.locator("summary").click()
     for scheme in ("light", "dark"):
-        check_readable(tab.page, scheme, {"soft", "header", "code", "text"})  # type: ignore[arg-type]
+        check_readable(tab.page, scheme, {"soft", "header", "code", "text"})
     for width in (360, 1300):
         check_width(tab.page, width)
     tab.page.close()

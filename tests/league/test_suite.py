@@ -24,7 +24,7 @@ REAL = {
     "open-bandit-men/none": ("Public('open-bandit-men', accrual=1)", "NoDelay()", 200_000),
     "open-bandit-men/visit": ("Public('open-bandit-men', accrual=1)", VISIT, 200_000),
     "open-bandit-women/visit": ("Public('open-bandit-women', accrual=1)", VISIT, 200_000),
-    "open-bandit-all/visit": ("Public('open-bandit-all', accrual=1)", VISIT, 500_000),
+    "open-bandit-all/visit": ("Public('open-bandit-all', accrual=1)", VISIT, 200_000),
     "actg175/daily": ("Public('actg175', accrual=1)", "Own(Public('actg175', accrual=1))", 2139),
     "actg175/one-in-five-days": ("Public('actg175', accrual=0.2)", "Own(Public('actg175', accrual=0.2))", 2139),
     "rossi/ten-a-week": ("Public('rossi', accrual=10)", "Own(Public('rossi', accrual=10))", 2000),

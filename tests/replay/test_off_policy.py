@@ -4,6 +4,7 @@ import json
 import math
 from pathlib import Path
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,18 @@ from belated import InvalidValue
 from belated.logs import Log
 from belated.logs.public import DATA, missing, read_open_bandit
 from belated.replay import off_policy, value_of
-from belated.replay.off_policy import FEWEST, arm_means, bernstein, clipped, effective_size, hardly, sums
+from belated.replay.off_policy import (
+    FEWEST,
+    arm_means,
+    bernstein,
+    clipped,
+    effective_size,
+    gamma_quantile,
+    hardly,
+    rare,
+    sums,
+    wide_interval,
+)
 
 OBP = json.loads((Path(__file__).parents[1] / "data" / "obp.json").read_text())
 """Values of the package obp on the Open Bandit sample, with the distributions that it simulated."""
@@ -77,9 +89,9 @@ def test_bernstein_by_hand() -> None:
     """Mean 0.5 of 1, 0, 1, 0 …: variance 1/4, over 800 rows, x = log 60."""
     rewards, x = np.array([1.0, 0.0] * 400), math.log(60.0)
     half = math.sqrt(2 * 0.25 * x / 800) + 3 * 2.0 * x / 800
-    assert bernstein(rewards, np.ones(800), 2.0, 0.05) == pytest.approx((0.5 - half, 0.5 + half), rel=1e-14)
-    assert bernstein(rewards[:6], np.ones(6), 2.0, 0.05) == (0.0, 1.0)  # no further than a mean can be
-    wider, narrower = (bernstein(rewards, np.ones(800), 2.0, alpha) for alpha in (0.01, 0.2))
+    assert bernstein(rewards, 2.0, 0.05) == pytest.approx((0.5 - half, 0.5 + half), rel=1e-14)
+    assert bernstein(rewards[:6], 2.0, 0.05) == (0.0, 1.0)  # no further than a mean can be
+    wider, narrower = (bernstein(rewards, 2.0, alpha) for alpha in (0.01, 0.2))
     assert wider[0] < narrower[0] < 0.5 < narrower[1] < wider[1]
 
 
@@ -103,21 +115,58 @@ def test_normal_intervals_where_the_rows_can_carry_them() -> None:
     assert sure.estimates["ips"].high - 0.5 == pytest.approx(half * NormalDist().inv_cdf(0.75) / Z, rel=1e-12)
 
 
-@pytest.mark.parametrize("rare", [0.0, 1.0])
-def test_wide_intervals_where_rewards_or_their_absence_are_rare(rare: float) -> None:
+@pytest.mark.parametrize(("scarce", "interval"), [(0.0, bernstein), (1.0, rare)])
+def test_wide_intervals_where_rewards_or_their_absence_are_rare(scarce: float, interval: Any) -> None:
     """19 rows of 400 are not enough, 20 are. All three estimates then have the one interval around ips."""
     ones, zeros = np.ones(400), np.zeros(400)
-    rewards = np.where(np.arange(400) < FEWEST, rare, 1.0 - rare)
+    rewards = np.where(np.arange(400) < FEWEST, scarce, 1.0 - scarce)
     assert hardly(rewards, ones) is None
-    rewards[0] = 1.0 - rare
+    rewards[0] = 1.0 - scarce
     found = off_policy(rewards, ones, zeros, largest=1.0)
     assert "by weight, it has about 19 rows with a reward, or without one; 20 are needed" in str(found.warning)
-    low, high = bernstein(rewards, ones, 1.0, 0.05)
+    low, high = interval(rewards, 1.0, 0.05)
     assert all(each[1:] == (low, high) for each in found.estimates.values())
     wider = off_policy(rewards, ones, zeros, largest=3.0)
-    assert wider.estimates["ips"][1:] == bernstein(rewards, ones, 3.0, 0.05)
-    heaviest = off_policy(rewards, ones * 2.0, zeros)  # the largest weight, where nobody says what it may be
-    assert heaviest.estimates["ips"].low == pytest.approx(min(bernstein(rewards, ones * 2, 2.0, 0.05)[0], 2.0))
+    assert wider.estimates["ips"][1:] == interval(rewards, 3.0, 0.05)
+    heaviest = off_policy(rewards, ones * 0.5, zeros)  # the largest weight, where nobody says what it may be
+    assert heaviest.estimates["ips"][1:] == wide_interval(rewards, ones * 0.5, 0.5, 0.05)
+
+
+def test_gamma_quantiles_against_tables() -> None:
+    """Half the quantiles of chi-squared with 2, 10, 40 and 200 degrees of freedom, as tables have them."""
+    for shape, low, high in ((5.0, 1.6235, 10.2416), (20.0, 12.2165, 29.6709), (100.0, 81.3640, 120.5288)):
+        assert gamma_quantile(shape, 0.025) == pytest.approx(low, rel=6e-3)
+        assert gamma_quantile(shape, 0.975) == pytest.approx(high, rel=6e-3)
+    assert gamma_quantile(1.0, 0.975) == pytest.approx(-math.log(0.025), rel=0.01)
+
+
+def test_counts_of_equal_weight_have_the_exact_interval_of_a_poisson_mean() -> None:
+    """Fay & Feuer's interval is Garwood's (1936) where all weights are equal: 7 events, 2.814 to 14.423."""
+    weighted = np.where(np.arange(1000) < 7, 1.0, 0.0)
+    assert rare(weighted, 1.0, 0.05) == pytest.approx((2.814e-3, 14.423e-3), rel=6e-3)
+    low, high = rare(np.zeros(1000), 1.0, 0.05)  # nothing happened: up to log(40) events
+    assert low == 0.0
+    assert high == pytest.approx(3.689e-3, rel=0.01)
+    assert rare(weighted, 50.0, 0.05)[1] > 3 * 14.423e-3  # what was not seen may weigh more
+    assert rare(np.zeros(10), 50.0, 0.05) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize(("arms", "rows", "rate"), [(34, 10_000, 0.0046), (10, 2_000, 0.005), (5, 3_000, 0.01)])
+def test_rare_rewards_are_covered(arms: int, rows: int, rate: float) -> None:
+    """400 logs: at least 95 % hold the truth, less three standard errors, 0.033. A normal interval holds it in 78 to 93
+    % of them.
+    """
+    start = np.random.default_rng(5)
+    means, target = rate * start.gamma(2.0, 0.5, arms), start.dirichlet(np.full(arms, 0.2))
+    truth = float(target @ means)
+    held = 0
+    for k in range(400):
+        rng = np.random.default_rng([1, k])
+        chosen = rng.integers(0, arms, rows)
+        weights = target[chosen] * arms
+        low, high = rare(weights * (rng.random(rows) < means[chosen]), float(weights.max()), 0.05)
+        held += low <= truth <= high
+    assert held / 400 >= 0.95 - 0.033
 
 
 def test_a_wide_interval_holds_its_own_estimate() -> None:

@@ -1,6 +1,7 @@
 """The delays in a log: how long outcomes took, how many are missing, and whether that depends on arm or outcome."""
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -181,12 +182,17 @@ def _group(name: str, delays: Floats, ages: Floats) -> DelayGroup:
     came = np.isfinite(delays)
     longest = float(delays[came].max()) if came.any() else math.nan
     times, shares = kaplan_meier(delays, ages)
-    places = np.searchsorted(shares, np.array(QUANTILES) - 1e-12)
-    quantiles = tuple(float(times[k]) if k < times.size else math.inf for k in places)
+    quantiles = quantiles_of(times, shares, QUANTILES)
     # as many delays as a curve needs, by equal steps of their shares
     kept = np.unique(np.searchsorted(shares, np.linspace(0.0, shares[-1], CURVE))) if shares.size else slice(0)
     curve = tuple(times[kept].tolist()), tuple(shares[kept].tolist())
     return DelayGroup(name, delays.size, int(came.sum()), quantiles, longest, curve)
+
+
+def quantiles_of(times: Floats, shares: Floats, wanted: Sequence[float]) -> tuple[float, ...]:
+    """Return the least delays within which so many outcomes come; inf where so many do not."""
+    places = np.searchsorted(shares, np.array(wanted) - 1e-12)
+    return tuple(float(times[k]) if k < times.size else math.inf for k in places)
 
 
 def kaplan_meier(delays: Floats, ages: Floats) -> tuple[Floats, Floats]:
