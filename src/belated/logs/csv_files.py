@@ -16,7 +16,8 @@ from belated.errors import InvalidValue
 from belated.logs.csv_rows import LONGEST, Block, Fault, Rows
 from belated.logs.log import Integers
 from belated.logs.pieces import Piece
-from belated.logs.rejections import CELLS, Mask, Reason, Rejections, add_faults
+from belated.logs.rejections import CELLS, Reason, Rejections, add_faults
+from belated.logs.values import Mask
 
 if TYPE_CHECKING:
     import polars
@@ -132,14 +133,15 @@ class _Layout(NamedTuple):
 def _layout(block: Block, separator: int, separators: int) -> _Layout | None:
     """Return how a block is laid out; None where it is not as it should be."""
     data = block.data
-    if not separators or b"\0" in data or not _is_utf8(data):
+    # a return that ends no line is a blank; polars takes some for more
+    if not separators or b"\0" in data or data.count(b"\r") != data.count(b"\r\n") or not _is_utf8(data):
         return None
     bytes_ = np.frombuffer(data, dtype=np.uint8)
     all_ends = ends = np.flatnonzero(bytes_ == _NEWLINE)
     marks = np.flatnonzero(bytes_ == separator)
     has_quotes = b'"' in data
     if has_quotes:
-        inside = _inside_quotes(data, bytes_, separator)
+        inside = _inside_quotes(bytes_, separator)
         if inside is None:
             return None
         ends, marks = ends[~inside[ends]], marks[~inside[marks]]
@@ -179,10 +181,8 @@ def _is_utf8(data: bytes) -> bool:
     return True
 
 
-def _inside_quotes(data: bytes, bytes_: NDArray[np.uint8], separator: int) -> Mask | None:
+def _inside_quotes(bytes_: NDArray[np.uint8], separator: int) -> Mask | None:
     """Return which bytes are inside quotes; None if a quote is not at the begin or the end of a cell, or doubled."""
-    if data.count(b"\r") != data.count(b"\r\n"):
-        return None
     is_quote = bytes_ == _QUOTE
     inside = (np.cumsum(is_quote, dtype=np.uint8) & 1).astype(np.bool_)
     places = np.flatnonzero(is_quote)
@@ -216,4 +216,4 @@ def _read_at_once(
         return None
     # polars names columns without a header in different ways
     frame.columns = [name for _, name in sorted(zip(places, names, strict=True))]
-    return frame
+    return frame.select(names)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 SIZE = 2**24
 """How many bytes are read at once."""
 SAMPLE = 10_000
-"""How many lines, from the first on, tell which columns there are."""
+"""How many objects, from the first on, tell which columns there are."""
 _BOM = b"\xef\xbb\xbf"
 _NEWLINE, _RETURN = 10, 13
 _MAYBE_NO_TEXT = r"^(?:-?[0-9]|[\[{]|true$|false$)"
@@ -41,10 +41,9 @@ class JsonFile:
         self.name, self._path = str(path), path
         found: dict[str, None] = {}
         with path.open("rb") as file:
-            for line in islice(file, SAMPLE):
-                row = _parsed(line.removeprefix(_BOM))
-                if isinstance(row, dict):
-                    found |= dict.fromkeys(reversed(row))
+            rows = (_parsed(line.removeprefix(_BOM)) for line in file)
+            for row in islice((row for row in rows if isinstance(row, dict)), SAMPLE):
+                found |= dict.fromkeys(reversed(row))
         self.columns: Sequence[str] = list(found)
 
     def pieces(self, names: Sequence[str], rejections: Rejections, label: str | None = None) -> Iterator[Piece]:
@@ -76,6 +75,8 @@ def _read_at_once(block: bytes, line: int, names: Sequence[str], label: str | No
     """
     import polars
 
+    if not names:
+        return None
     lines = line + _filled_lines(block)
     schema = dict.fromkeys(names, polars.String)
     try:

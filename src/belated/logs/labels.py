@@ -7,7 +7,7 @@ import numpy as np
 
 from belated.logs.log import Arm, Integers
 from belated.logs.rejections import NO_ARM, NO_LABEL, UNKNOWN_ARM, Checked
-from belated.logs.values import EMPTY, texts
+from belated.logs.values import EMPTY
 
 if TYPE_CHECKING:
     import polars
@@ -31,11 +31,10 @@ class Labels:
         column = rows.frame[name]
         found = self._numbers(column)
         if (found < 0).any():
-            shown = texts(column)
-            rows.reject(found == _EMPTY, name, shown, NO_ARM)
-            rows.reject(found == _WRONG, name, shown, NO_LABEL)
+            rows.reject(found == _EMPTY, name, NO_ARM)
+            rows.reject(found == _WRONG, name, NO_LABEL)
             listed = ", ".join(map(str, self._labels[:_SHOWN])) + (", …" if len(self._labels) > _SHOWN else "")
-            rows.reject(found == _UNKNOWN, name, shown, UNKNOWN_ARM, f"known are {listed}")
+            rows.reject(found == _UNKNOWN, name, UNKNOWN_ARM, f"known are {listed}")
         return found
 
     def _numbers(self, column: "polars.Series") -> Integers:
