@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from belated import InvalidValue
-from belated.logs import csv_files, read_log, read_log_file
+from belated.logs import csv_files, csv_layout, csv_rows, read_log, read_log_file
 from belated.logs.csv_files import CsvFile
 from belated.logs.rejections import Rejections
 
@@ -62,7 +62,7 @@ def test_rows_with_their_lines(
     path = written(tmp_path / "log.csv", "arm,reward\n" + text)
     monkeypatch.setattr(csv_files, "SIZE", size)
     assert rows_of(path) == (rows, [], len(rows))
-    monkeypatch.setattr(csv_files, "_layout", lambda *_: None)
+    monkeypatch.setattr(csv_files, "layout_of", lambda *_: None)
     assert rows_of(path) == (rows, [], len(rows))
 
 
@@ -74,6 +74,7 @@ FAULTS = [
     (b'a,1\n"b,0\nc,1\nd,1\n', 3, '"b,0', "broken quotes: a quote is not closed"),
     (b"a,1\nb\xff,0\nc,1\n", 3, "b�,0", "not UTF-8: 'utf-8' codec can't decode byte 0xff in position 1"),
     (b'a,1\n"b\n\xff",0\nc,1\n', 3, '�",0', "not UTF-8: 'utf-8' codec can't decode byte 0xff in position 0"),
+    (b'a,1\n"b",' + b"x" * 2**17 + b"\nc,1\n", 3, '"b",' + "x" * 75 + "…", "too long: at most 131,072 bytes"),
     (b"a,1\nb\0,0\nc,1\n", 3, "b�,0", "a NUL byte"),
     (b"a,1\nb," + b"x" * 2**17 + b"\nc,1\n", 3, "b," + "x" * 77 + "…", "too long: at most 131,072 bytes"),
     (b'a,1\n"b' + b"x\n" * 2**16 + b'",0\n', 3, '"bx', "broken quotes: a quote is not closed"),
@@ -124,16 +125,18 @@ def test_rows_after_a_quote_that_is_not_closed_are_read(tmp_path: Path) -> None:
         max_size=40,
     ),
     st.integers(1, 60),
+    st.sampled_from([2**17, 12]),
 )
 def test_however_a_file_is_cut_its_rows_are_the_same(
-    tmp_path_factory: pytest.TempPathFactory, parts: list[bytes], size: int
+    tmp_path_factory: pytest.TempPathFactory, parts: list[bytes], size: int, longest: int
 ) -> None:
     path = written(tmp_path_factory.getbasetemp() / "any.csv", b"arm,reward\n" + b"".join(parts))
-    whole = rows_of(path)
-    with mock.patch.object(csv_files, "SIZE", size):
-        assert rows_of(path) == whole
-        with mock.patch.object(csv_files, "_layout", return_value=None):
+    with mock.patch.object(csv_layout, "LONGEST", longest), mock.patch.object(csv_rows, "LONGEST", longest):
+        whole = rows_of(path)
+        with mock.patch.object(csv_files, "SIZE", size):
             assert rows_of(path) == whole
+            with mock.patch.object(csv_files, "layout_of", return_value=None):
+                assert rows_of(path) == whole
 
 
 @pytest.mark.parametrize("separator", [",", ";", "\t"])

@@ -165,6 +165,6 @@ def test_however_a_file_is_cut_its_rows_are_the_same(
     path = written(tmp_path_factory.getbasetemp() / "any.ndjson", *lines)
     with mock.patch.object(json_files, "_read_at_once", return_value=None):
         expected = rows_of(path)
-    with mock.patch.object(json_files, "SIZE", size):
+    with mock.patch.object(json_files, "SIZE", size), mock.patch.object(json_files, "PART", 30):
         assert rows_of(path) == expected
     assert rows_of(path) == expected

@@ -26,6 +26,8 @@ from belated.logs.values import numbers
 
 _ROUNDING = 1e-9
 """100 * 1.1 is a little more than 110, and is meant to be 110."""
+_STEPS = 4
+"""How many of the smallest steps a difference may be short."""
 _NOTHING_YET = -1.0
 """The reward, until the log is made, where it is 0 and no outcome has come."""
 
@@ -174,8 +176,10 @@ def propensities(rows: Checked, name: str | None) -> Floats:
 
 
 def _differences(outcome_times: Floats, times: Floats) -> Floats:
-    """Return how much later outcomes came, such that the sum is again when they came, in spite of rounding."""
+    """Return how much later outcomes came, rounded such that the sum is not before they came."""
     took = outcome_times - times
-    back = times + took
-    took = np.where(back < outcome_times, np.nextafter(took, np.inf), took)
-    return np.where(back > outcome_times, np.nextafter(took, -np.inf), took)
+    for _ in range(_STEPS):
+        if not (is_short := times + took < outcome_times).any():
+            break
+        took[is_short] = np.nextafter(took[is_short], np.inf)
+    return took

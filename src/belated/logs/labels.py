@@ -40,7 +40,7 @@ class Labels:
     def _numbers(self, column: "polars.Series") -> Integers:
         import polars
 
-        if column.dtype == polars.Object or column.dtype.is_nested():
+        if not len(column) or column.dtype == polars.Object or column.dtype.is_nested():
             return np.array([self._place(value) for value in column.to_list()], dtype=np.int32)
         if not (column.dtype == polars.String or column.dtype.is_numeric()):
             column = column.cast(polars.String)

@@ -90,8 +90,12 @@ class Clock:
 
 def durations(rows: Checked, name: str) -> Numbers:
     """Return how much time outcomes took, from a column; rows in which that is below 0 are bad."""
+    import polars
+
     column = rows.frame[name]
-    given = numbers(column.dt.total_microseconds() / _MICROSECONDS if is_duration(column) else column)
+    if is_duration(column):
+        column = polars.Series(_ratio(column.dt.total_microseconds(), _MICROSECONDS))
+    given = numbers(column)
     rows.reject(given.is_wrong, name, NO_NUMBER)
     rows.reject(given.values < 0, name, BELOW_ZERO)
     return given
@@ -117,12 +121,16 @@ def _native(column: "polars.Series") -> _Dates:
     import polars
 
     is_zoned = getattr(column.dtype, "time_zone", None) is not None
-    if column.dtype == polars.Date:
-        column = column.cast(polars.Datetime("us"))
-    seconds = column.dt.epoch("us") / _MICROSECONDS
-    if column.dtype.time_unit == "ns":
-        seconds = column.dt.epoch("ns") / 1e9
-    return _Dates(seconds.cast(polars.Float64).to_numpy(), np.full(len(column), is_zoned))
+    is_fine = getattr(column.dtype, "time_unit", None) == "ns"
+    ticks = column.cast(polars.Datetime("ns" if is_fine else "us")).to_physical()
+    return _Dates(_ratio(ticks, 1e9 if is_fine else _MICROSECONDS), np.full(len(column), is_zoned))
+
+
+def _ratio(ticks: "polars.Series", unit: float) -> Floats:
+    """Return whole numbers in a unit, nan where there is none; polars itself would multiply by the inverse."""
+    seconds = ticks.fill_null(0).to_numpy() / unit
+    seconds[ticks.is_null().to_numpy()] = np.nan
+    return seconds
 
 
 def _parsed(column: "polars.Series", wanted: Mask) -> _Dates:
@@ -162,7 +170,7 @@ def _parsed(column: "polars.Series", wanted: Mask) -> _Dates:
         zone = part.str.slice(_AFTER_MINUTES).str.extract(_ZONE)
         micros -= _offsets(zone)
         is_zoned[wanted] = zone.is_not_null().to_numpy()
-    seconds[wanted] = (micros / _MICROSECONDS).to_numpy()
+    seconds[wanted] = _ratio(micros, _MICROSECONDS)
     return _Dates(seconds, is_zoned)
 
 
