@@ -10,15 +10,6 @@ LONGEST = 2**17
 """How many bytes a row may have: as many as the csv module takes for a cell."""
 
 
-class Block(NamedTuple):
-    """Whole lines of a file."""
-
-    data: bytes
-    line: int
-    """The number of the first line."""
-    is_last: bool
-
-
 class Fault(NamedTuple):
     """What is wrong with a row."""
 
@@ -28,16 +19,16 @@ class Fault(NamedTuple):
 
 
 class Rows:
-    """The rows of a block, each with its line: cells, or what is wrong with it.
+    """The rows in some lines, each with the number of its first line: cells, or what is wrong with it.
 
     Where quotes are broken, the first line alone counts as a row, and the next line begins another one.
     """
 
-    def __init__(self, block: Block, separator: str) -> None:
+    def __init__(self, lines: Sequence[bytes], numbers: Sequence[int], separator: str, is_last: bool = True) -> None:
+        """is_last: whether a row that is not finished will never be."""
         self.used = 0
-        """Bytes that were read: the last row may go on in the next block."""
-        self._lines = block.data.split(b"\n")[:-1]
-        self._first, self._is_last, self._separator = block.line, block.is_last, separator
+        """Bytes that were read: the last row may go on after these lines."""
+        self._lines, self._numbers, self._separator, self._is_last = lines, numbers, separator, is_last
 
     def __iter__(self) -> Iterator[tuple[int, list[str] | Fault]]:
         k = 0
@@ -51,7 +42,7 @@ class Rows:
             else:
                 row = self._plain_row(line)
             if row:
-                yield self._first + k, row
+                yield self._numbers[k], row
             self.used += len(line) + 1 if taken == 1 else sum(len(each) + 1 for each in self._lines[k : k + taken])
             k += taken
 
@@ -67,6 +58,9 @@ class Rows:
 
     def _quoted_row(self, k: int) -> tuple[list[str] | Fault | None, int]:
         """Return the row that begins in line k, and how many lines it has; None if it goes on after the block."""
+        line = self._lines[k]
+        if len(line) > LONGEST:
+            return _too_long(line), 1
         feed = _Feed(self._lines, k)
         try:
             row = next(csv.reader(feed, delimiter=self._separator, strict=True))
@@ -76,9 +70,6 @@ class Rows:
                 if feed.next == len(self._lines) and not self._is_last and not feed.is_too_long:
                     return None, 0
                 message = "a quote is not closed"
-            line = self._lines[k]
-            if len(line) > LONGEST:
-                return _too_long(line), 1
             return Fault(line.decode(errors="replace"), QUOTES, message), 1
         return feed.fault or row, feed.next - k
 

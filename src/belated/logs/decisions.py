@@ -21,11 +21,13 @@ from belated.logs.rejections import (
     Checked,
     Rejections,
 )
-from belated.logs.times import Clock, durations
-from belated.logs.values import numbers, texts
+from belated.logs.times import Clock, durations, is_duration
+from belated.logs.values import numbers
 
 _ROUNDING = 1e-9
 """100 * 1.1 is a little more than 110, and is meant to be 110."""
+_STEPS = 4
+"""How many of the smallest steps a difference may be short."""
 _NOTHING_YET = -1.0
 """The reward, until the log is made, where it is 0 and no outcome has come."""
 
@@ -80,7 +82,7 @@ class DecisionReader:
         }
         if name := self._columns.get("time"):
             times = self._clock.times(rows, name)
-            rows.reject(times.is_empty, name, texts(rows.frame[name]), EMPTY_TIME)
+            rows.reject(times.is_empty, name, EMPTY_TIME)
             found["times"] = times.values
         if self._when is not None:
             found["durations"] = self._durations(rows, found["rewards"], found.get("times"))
@@ -96,16 +98,17 @@ class DecisionReader:
         name = self._when or ""
         timed = "outcome_time" in self._columns
         given = self._clock.times(rows, name) if timed else durations(rows, name)
-        shown = texts(rows.frame[name])
-        rows.reject(~given.is_empty & np.isnan(rewards), name, shown, NO_REWARD, self._outcome)
-        rows.reject(
-            given.is_empty & (rewards > 0), self._outcome, texts(rows.frame[self._outcome]), NO_OUTCOME_TIME, name
-        )
+        if not timed and is_duration(rows.frame[name]):
+            if times is not None and not self._clock.in_seconds:
+                raise InvalidValue(f"{name} has lengths of time, but {self._columns['time']} has numbers", "delay")
+            self._clock.in_seconds = True
+        rows.reject(~given.is_empty & np.isnan(rewards), name, NO_REWARD, self._outcome)
+        rows.reject(given.is_empty & (rewards > 0), self._outcome, NO_OUTCOME_TIME, name)
         rewards[given.is_empty & (rewards == 0)] = _NOTHING_YET
         took = given.values
         if times is not None and timed:
             took = _differences(given.values, times)
-            rows.reject(took < 0, name, shown, TOO_EARLY)
+            rows.reject(took < 0, name, TOO_EARLY)
         return np.where(given.is_empty, np.inf, took)
 
     def log(self) -> Log:
@@ -146,22 +149,19 @@ class DecisionReader:
         return np.maximum(np.ceil(took * self._accrual - _ROUNDING), 0.0)
 
     def _note_nothing_yet(self, count: int) -> None:
-        rows, they = (
-            ("1 row has", "it counts as a decision")
-            if count == 1
-            else (f"{count:,} rows have", "they count as decisions")
-        )
-        nothing = "loss 1" if "loss" in self._columns else "reward 0"
+        rows = "1 row has" if count == 1 else f"{count:,} rows have"
+        what = "it counts as a decision" if count == 1 else "they count as decisions"
+        nothing = f"{self._outcome} {1 if 'loss' in self._columns else 0}"
         self.notes.append(
-            f"{rows} {nothing} and no {self._when}: {they} without an outcome; a deadline says what that means."
+            f"{rows} {nothing} and no {self._when}: {what} without an outcome; a deadline says what that means."
         )
 
 
 def shares(rows: Checked, name: str) -> Floats:
     """Return numbers from 0 to 1, nan where there is none; other rows are bad."""
-    given, shown = numbers(rows.frame[name]), texts(rows.frame[name])
-    rows.reject(given.is_wrong, name, shown, NO_NUMBER)
-    rows.reject((given.values < 0) | (given.values > 1), name, shown, NO_SHARE)
+    given = numbers(rows.frame[name], truths=True)
+    rows.reject(given.is_wrong, name, NO_NUMBER)
+    rows.reject((given.values < 0) | (given.values > 1), name, NO_SHARE)
     return given.values
 
 
@@ -169,15 +169,17 @@ def propensities(rows: Checked, name: str | None) -> Floats:
     """Return propensities, nan where they are not known; rows with impossible ones are bad."""
     if name is None:
         return np.full(rows.lines.size, np.nan)
-    given, shown = numbers(rows.frame[name]), texts(rows.frame[name])
-    rows.reject(given.is_wrong, name, shown, NO_NUMBER)
-    rows.reject((given.values <= 0) | (given.values > 1), name, shown, NO_PROPENSITY)
+    given = numbers(rows.frame[name])
+    rows.reject(given.is_wrong, name, NO_NUMBER)
+    rows.reject((given.values <= 0) | (given.values > 1), name, NO_PROPENSITY)
     return given.values
 
 
 def _differences(outcome_times: Floats, times: Floats) -> Floats:
-    """Return how much later outcomes came, such that the sum is again when they came, in spite of rounding."""
+    """Return how much later outcomes came, rounded such that the sum is not before they came."""
     took = outcome_times - times
-    back = times + took
-    took = np.where(back < outcome_times, np.nextafter(took, np.inf), took)
-    return np.where(back > outcome_times, np.nextafter(took, -np.inf), took)
+    for _ in range(_STEPS):
+        if not (is_short := times + took < outcome_times).any():
+            break
+        took[is_short] = np.nextafter(took[is_short], np.inf)
+    return took

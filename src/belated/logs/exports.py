@@ -38,13 +38,14 @@ class EventReader:
 
     def read(self) -> None:
         """Read all events; bad ones are noted as rejected."""
-        decisions, outcomes = [], []
+        decisions: list[Table] = []
+        outcomes: list[Table] = []
         for frame, lines in self._source.pieces(EVENT_COLUMNS, self._rejections, "arm"):
             kinds = texts(frame["kind"])
             for wanted, tables in ((kinds == _DECISION, decisions), (kinds.is_in(_OUTCOMES), outcomes)):
                 chosen = wanted.fill_null(False)
                 rows = Checked(frame.filter(chosen), lines[chosen.to_numpy()], self._rejections)
-                table = {"lines": rows.lines, "rounds": _rounds(rows)}
+                table: Table = {"lines": rows.lines, "rounds": _rounds(rows)}
                 if tables is decisions:
                     table["arms"] = self._labels.places(rows, "arm")
                     table["propensities"] = propensities(rows, "propensity")
@@ -130,12 +131,12 @@ def _rounds(rows: Checked) -> Integers:
     # pandas makes 3.0 of 3, where a round is missing
     whole = shown.str.strip_chars().str.replace(r"\.0$", "") if column.dtype.is_float() else shown.str.strip_chars()
     found = whole.cast(polars.Int64, strict=False)
-    rows.reject(found.is_null().to_numpy(), "round", shown, NO_ROUND)
+    rows.reject(found.is_null().to_numpy(), "round", NO_ROUND)
     rounds: Integers = found.fill_null(0).to_numpy()
     return rounds
 
 
 def _losses(rows: Checked) -> Floats:
     losses = shares(rows, "loss")
-    rows.reject(np.isnan(losses), "loss", texts(rows.frame["loss"]), NO_SHARE)
+    rows.reject(np.isnan(losses), "loss", NO_SHARE)
     return losses

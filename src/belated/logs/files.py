@@ -4,7 +4,7 @@ They have a row for each decision; or they are exports of a ledger (`belated led
 Errors name the line.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +19,12 @@ from belated.logs.log import Arm, Log
 from belated.logs.pieces import Source
 from belated.logs.rejections import Rejections
 
-_KINDS = {".csv": CsvFile, ".ndjson": JsonFile, ".jsonl": JsonFile, ".parquet": ParquetFile}
+_KINDS: dict[str, Callable[[Path], Source]] = {
+    ".csv": CsvFile,
+    ".ndjson": JsonFile,
+    ".jsonl": JsonFile,
+    ".parquet": ParquetFile,
+}
 FORMATS = tuple(_KINDS)
 BAD_ROWS = ("refuse", "leave out")
 
@@ -127,6 +132,6 @@ def _read(
     if rejections.total and bad_rows == "refuse":
         raise rejections.error
     if rejections.total == rejections.rows or reader is None:
-        left = f": {rejections.sentence}" if rejections.total else ""
-        raise InvalidValue(f"{source.name} has no rows{left}; at least one decision is needed", "path")
+        rows = f"rows that can be read: {rejections.sentence}" if rejections.total else "rows"
+        raise InvalidValue(f"{source.name} has no {rows}; at least one decision is needed", "path")
     return ReadLog(reader.log(), found, rejections, tuple(reader.notes))

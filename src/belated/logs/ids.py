@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from belated.logs.log import Integers
 from belated.logs.pieces import Source
-from belated.logs.rejections import TWICE, Checked, Mask, Rejections
-from belated.logs.values import is_empty, texts
+from belated.logs.rejections import TWICE, Checked, Rejections
+from belated.logs.values import Mask, is_empty, picked, texts
 
 if TYPE_CHECKING:
     import polars
@@ -57,11 +57,10 @@ class Ids:
         parts = []
         for piece in self._source.pieces([self._name], Rejections()):
             read = np.isin(piece.lines, lines, assume_unique=True)
-            parts.append(
-                polars.DataFrame({"line": piece.lines[read], "value": texts(piece.frame[self._name]).filter(read)})
-            )
+            values = picked(texts(piece.frame[self._name]), read)
+            parts.append(polars.DataFrame({"line": piece.lines[read], "value": values}))
         found = polars.concat(parts)
-        return later_twins(found.filter(~is_empty(found["value"])))
+        return later_twins(found.filter(polars.Series(~is_empty(found["value"]))))
 
 
 def later_twins(rows: "polars.DataFrame") -> "polars.DataFrame":

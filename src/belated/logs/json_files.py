@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from belated.logs.lines import NEWLINE, blank_lines, chosen_lines, whole_lines
 from belated.logs.log import Integers
 from belated.logs.pieces import Piece
 from belated.logs.rejections import NO_OBJECT, NOT_JSON, NOT_UTF8, Reason, Rejections, add_faults
@@ -24,10 +25,15 @@ if TYPE_CHECKING:
 
 SIZE = 2**24
 """How many bytes are read at once."""
+PART = 2**20
+"""How many bytes are read at once where not all lines can be."""
 SAMPLE = 10_000
-"""How many lines, from the first on, tell which columns there are."""
+"""How many objects, from the first on, tell which columns there are."""
 _BOM = b"\xef\xbb\xbf"
-_NEWLINE, _RETURN = 10, 13
+_BEGINS, _ENDS = np.frombuffer(b"{ \t\r", np.uint8), np.frombuffer(b"} \t\r", np.uint8)
+"""What a line with an object may begin and end with."""
+_DECODER = json.JSONDecoder(object_pairs_hook=lambda pairs: dict(reversed(pairs)))
+"""Of two values with one name the first counts, as in polars."""
 _MAYBE_NO_TEXT = r"^(?:-?[0-9]|[\[{]|true$|false$)"
 """Texts that polars makes of numbers, lists, objects and truths, too."""
 
@@ -41,10 +47,9 @@ class JsonFile:
         self.name, self._path = str(path), path
         found: dict[str, None] = {}
         with path.open("rb") as file:
-            for line in islice(file, SAMPLE):
-                row = _parsed(line.removeprefix(_BOM))
-                if isinstance(row, dict):
-                    found |= dict.fromkeys(reversed(row))
+            rows = (_parsed(line.removeprefix(_BOM)) for line in file)
+            for row in islice((row for row in rows if isinstance(row, dict)), SAMPLE):
+                found |= dict.fromkeys(reversed(row))
         self.columns: Sequence[str] = list(found)
 
     def pieces(self, names: Sequence[str], rejections: Rejections, label: str | None = None) -> Iterator[Piece]:
@@ -58,49 +63,66 @@ class JsonFile:
                 block = rest + data
                 if line == 1:
                     block = block.removeprefix(_BOM)
-                cut = len(block) if is_last else block.rfind(b"\n") + 1
-                block, rest = block[:cut], block[cut:]
-                if block:
-                    piece = _read_at_once(block, line, names, label)
-                    if piece is None:
-                        piece = _read_by_line(block, line, names, rejections)
+                block, rest = whole_lines(block, is_last)
+                for piece in _pieces_of(block, line, names, label, rejections) if block else ():
                     rejections.rows += piece.lines.size
                     yield piece
-                    line += block.count(b"\n")
+                line += block.count(b"\n")
 
 
-def _read_at_once(block: bytes, line: int, names: Sequence[str], label: str | None) -> Piece | None:
-    """Return the rows of a block, as texts, but for labels that are whole numbers.
+def _pieces_of(
+    block: bytes, line: int, names: Sequence[str], label: str | None, rejections: Rejections
+) -> Iterator[Piece]:
+    """Yield the rows of a block: all at once if that can be done, otherwise in parts, by line where it must be."""
+    data, lines, odd, odd_lines = _screened(block, line)
+    if odd:
+        _read_by_line(odd, odd_lines, (), rejections)
+    whole = _read_at_once(data, lines, names, label)
+    if whole is not None:
+        yield whole
+        return
+    start, row = 0, 0
+    while start < len(data):
+        cut = data.find(b"\n", start + PART) + 1 or len(data)
+        part = data[start:cut]
+        its_lines = lines[row : row + part.count(b"\n")]
+        yield _read_at_once(part, its_lines, names, label) or _read_by_line(part, its_lines, names, rejections)
+        start, row = cut, row + its_lines.size
+
+
+def _screened(block: bytes, line: int) -> tuple[bytes, Integers, bytes, Integers]:
+    """Return the lines that may be objects, with their numbers, and those that cannot be; blank ones are left out."""
+    bytes_ = np.frombuffer(block, dtype=np.uint8)
+    ends = np.flatnonzero(bytes_ == NEWLINE)
+    starts = np.concatenate([[0], ends[:-1] + 1])
+    is_filled = ~blank_lines(bytes_, starts, ends)
+    may_be = np.isin(bytes_[starts], _BEGINS) & np.isin(bytes_[ends - 1], _ENDS)
+    good, odd = is_filled & may_be, is_filled & ~may_be
+    numbers = np.arange(line, line + ends.size)
+    return chosen_lines(block, starts, ends, good), numbers[good], chosen_lines(block, starts, ends, odd), numbers[odd]
+
+
+def _read_at_once(data: bytes, lines: Integers, names: Sequence[str], label: str | None) -> Piece | None:
+    """Return the rows in some lines, as texts, but for labels that are whole numbers.
 
     None where something is not as it should be.
     """
     import polars
 
-    lines = line + _filled_lines(block)
-    schema = dict.fromkeys(names, polars.String)
+    if not data or not names:
+        return None
     try:
-        frame = polars.read_ndjson(io.BytesIO(block), schema=schema)
+        frame = polars.read_ndjson(io.BytesIO(data), schema=dict.fromkeys(names, polars.String))
     except polars.exceptions.PolarsError:
         return None
     if len(frame) != lines.size or not all(_is_faithful(frame[name]) for name in names):
         return None
     if label is not None:
-        labels = _typed(block, frame[label])
+        labels = _typed(data, frame[label])
         if labels is None:
             return None
         frame = frame.with_columns(labels)
     return Piece(frame, lines)
-
-
-def _filled_lines(block: bytes) -> Integers:
-    """Return which lines are not blank; the first is 0."""
-    bytes_ = np.frombuffer(block, dtype=np.uint8)
-    ends = np.flatnonzero(bytes_ == _NEWLINE)
-    if not block.endswith(b"\n"):
-        ends = np.append(ends, bytes_.size)
-    starts = np.concatenate([[0], ends[:-1] + 1])
-    lengths = ends - starts
-    return np.flatnonzero((lengths > 1) | ((lengths == 1) & (bytes_[starts] != _RETURN)))
 
 
 def _is_faithful(column: "polars.Series") -> bool:
@@ -119,18 +141,19 @@ def _typed(block: bytes, column: "polars.Series") -> "polars.Series | None":
     except polars.exceptions.PolarsError:
         key = re.escape(json.dumps(column.name, ensure_ascii=False).encode())
         begins = re.findall(key + rb"\s*:\s*(.)", block)
-        are_texts = set(begins) <= {b'"', b"n"} and len(begins) >= len(column) - column.null_count()
+        are_texts = set(begins) <= {b'"', b"n"} and begins.count(b'"') >= len(column) - column.null_count()
         return column if are_texts else None
     return whole[column.name]
 
 
-def _read_by_line(block: bytes, first: int, names: Sequence[str], rejections: Rejections) -> Piece:
+def _read_by_line(data: bytes, numbers: Integers, names: Sequence[str], rejections: Rejections) -> Piece:
+    """Return the rows in some lines, read one by one; what is wrong with the others is noted."""
     import polars
 
     cells: list[list[Any]] = [[] for _ in names]
     lines: list[int] = []
     faults: list[tuple[int, str, Reason, str]] = []
-    for line, text in enumerate(block.split(b"\n"), first):
+    for line, text in zip(numbers.tolist(), data.split(b"\n"), strict=False):
         if not text.strip():
             continue
         row = _parsed(text, names)
@@ -149,8 +172,7 @@ def _read_by_line(block: bytes, first: int, names: Sequence[str], rejections: Re
 def _parsed(line: bytes, names: Sequence[str] = ()) -> dict[str, Any] | tuple[Reason, str]:
     """Return the object in a line, or what is wrong with it; texts under these names must be whole."""
     try:
-        # the first of two values with one name counts, as in polars
-        row = json.loads(line.decode(), object_pairs_hook=lambda pairs: dict(reversed(pairs)))
+        row = _DECODER.decode(line.decode())
         if not isinstance(row, dict):
             return NO_OBJECT, ""
         for name in names:

@@ -7,7 +7,7 @@ import numpy as np
 
 from belated.logs.log import Arm, Integers
 from belated.logs.rejections import NO_ARM, NO_LABEL, UNKNOWN_ARM, Checked
-from belated.logs.values import EMPTY, texts
+from belated.logs.values import EMPTY
 
 if TYPE_CHECKING:
     import polars
@@ -31,17 +31,16 @@ class Labels:
         column = rows.frame[name]
         found = self._numbers(column)
         if (found < 0).any():
-            shown = texts(column)
-            rows.reject(found == _EMPTY, name, shown, NO_ARM)
-            rows.reject(found == _WRONG, name, shown, NO_LABEL)
+            rows.reject(found == _EMPTY, name, NO_ARM)
+            rows.reject(found == _WRONG, name, NO_LABEL)
             listed = ", ".join(map(str, self._labels[:_SHOWN])) + (", …" if len(self._labels) > _SHOWN else "")
-            rows.reject(found == _UNKNOWN, name, shown, UNKNOWN_ARM, f"known are {listed}")
+            rows.reject(found == _UNKNOWN, name, UNKNOWN_ARM, f"known are {listed}")
         return found
 
     def _numbers(self, column: "polars.Series") -> Integers:
         import polars
 
-        if column.dtype == polars.Object or column.dtype.is_nested():
+        if not len(column) or column.dtype == polars.Object or column.dtype.is_nested():
             return np.array([self._place(value) for value in column.to_list()], dtype=np.int32)
         if not (column.dtype == polars.String or column.dtype.is_numeric()):
             column = column.cast(polars.String)

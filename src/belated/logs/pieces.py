@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+import numpy as np
+
 from belated.logs.log import Integers
 from belated.logs.rejections import Rejections
 
@@ -33,3 +35,14 @@ class Source(Protocol):
         label: the column in which whole numbers and texts are told apart, if the source can do that.
         """
         ...
+
+
+def merged(piece: Piece, other: Piece) -> Piece:
+    """Return the rows of both in the order of their lines."""
+    import polars
+
+    if not other.lines.size:
+        return piece
+    lines = np.concatenate([piece.lines, other.lines])
+    order = np.argsort(lines, kind="stable")
+    return Piece(polars.concat([piece.frame, other.frame])[order], lines[order])

@@ -5,15 +5,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from belated.errors import InvalidValue
 from belated.logs.log import Integers
+from belated.logs.values import Mask, picked, texts
 
 if TYPE_CHECKING:
     import polars
 
-Mask = NDArray[np.bool_]
 LONGEST_VALUE = 80
 """How many characters are kept of a value."""
 LEAVE_OUT = "bad_rows='leave out'"
@@ -188,11 +187,12 @@ class Checked:
         self.frame, self.lines, self._rejections = frame, lines, rejections
         self.good: Mask = np.ones(lines.size, dtype=np.bool_)
 
-    def reject(self, wrong: Mask, column: str, texts: "polars.Series", reason: Reason, detail: str = "") -> None:
-        """Note the rows that are wrong, unless they were wrong before."""
+    def reject(self, wrong: Mask, column: str, reason: Reason, detail: str = "") -> None:
+        """Note the rows that are wrong, unless they were wrong before, with what stands in the column."""
         wrong = wrong & self.good
         if wrong.any():
-            self._rejections.add(self.lines[wrong], column, texts.filter(wrong), reason, detail)
+            shown = texts(picked(self.frame[column], wrong))
+            self._rejections.add(self.lines[wrong], column, shown, reason, detail)
             self.good &= ~wrong
 
 
@@ -202,5 +202,5 @@ def add_faults(rejections: Rejections, faults: Sequence[tuple[int, str, Reason, 
 
     for reason in dict.fromkeys(fault[2] for fault in faults):
         lines, values, _, details = zip(*(fault for fault in faults if fault[2] is reason), strict=True)
-        texts = polars.Series(values, dtype=polars.String)
-        rejections.add(np.array(lines, dtype=np.int64), "", texts, reason, polars.Series(details, dtype=polars.String))
+        shown = polars.Series(values, dtype=polars.String)
+        rejections.add(np.array(lines, dtype=np.int64), "", shown, reason, polars.Series(details, dtype=polars.String))

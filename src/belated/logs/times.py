@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from belated.logs.log import Floats
-from belated.logs.rejections import BELOW_ZERO, NO_NUMBER, NO_TIME, OTHER_TIME, Checked, Mask
-from belated.logs.values import Numbers, is_empty, numbers, texts
+from belated.logs.rejections import BELOW_ZERO, NO_NUMBER, NO_TIME, OTHER_TIME, Checked
+from belated.logs.values import Mask, Numbers, is_empty, numbers, picked, texts
 
 if TYPE_CHECKING:
     import polars
@@ -48,35 +48,31 @@ class Clock:
         import polars
 
         column = rows.frame[name]
-        if column.dtype.is_temporal() and column.dtype not in (polars.Duration, polars.Time):
-            empty = column.is_null().to_numpy()
-            nothing = Numbers(np.full(empty.size, np.nan), empty, ~empty)
-            return self._of_one_kind(rows, name, texts(column), nothing, _native(column))
-        as_numbers = numbers(column) if column.dtype.is_numeric() else None
-        if as_numbers is None:
+        if column.dtype in (polars.Datetime, polars.Date):
+            return self._of_one_kind(rows, name, _no_numbers(column.is_null().to_numpy()), _native(column))
+        if not column.dtype.is_numeric():
             column = texts(column)
-            # the first decides which of the two is tried; the other is needed only to say what is wrong
-            as_numbers = _no_numbers(column) if self._expects_dates(column) else numbers(column)
-        if not as_numbers.is_wrong.any():
-            dates = _Dates(np.full(len(column), np.nan), np.zeros(len(column), dtype=np.bool_))
+        if column.dtype == polars.String and self._expects_dates(column):
+            given = _no_numbers(is_empty(column))
         else:
-            dates = _parsed(texts(column), as_numbers.is_wrong)
-        return self._of_one_kind(rows, name, texts(column), as_numbers, dates)
+            given = numbers(column)
+        dates = _parsed(texts(column), given.is_wrong) if given.is_wrong.any() else _no_dates(len(column))
+        return self._of_one_kind(rows, name, given, dates)
 
     def _expects_dates(self, column: "polars.Series") -> bool:
+        """Return whether the first of some texts, or of all before, is a date; then numbers are not looked for."""
         if self._first is not None:
             return self.in_seconds
-        return bool(column.head(1000).str.contains("^[0-9]{4}-").any())
+        return bool(column.drop_nulls().head(1).str.contains(_FORM).any())
 
-    def _of_one_kind(self, rows: Checked, name: str, shown: "polars.Series", given: Numbers, dates: _Dates) -> Numbers:
+    def _of_one_kind(self, rows: Checked, name: str, given: Numbers, dates: _Dates) -> Numbers:
         """Return times of the kind that the first one has."""
         is_date = ~np.isnan(dates.seconds)
         is_number = ~given.is_wrong & ~given.is_empty
-        # where dates are expected, numbers were not read as such
         unread = ~is_date & given.is_wrong
         if unread.any():
-            is_number[unread] = ~numbers(shown.filter(unread)).is_wrong
-        rows.reject(unread & ~is_number, name, shown, NO_TIME)
+            is_number[unread] = ~numbers(texts(picked(rows.frame[name], unread))).is_wrong
+        rows.reject(unread & ~is_number, name, NO_TIME)
         known = (is_date | is_number) & rows.good
         if self._first is None and known.any():
             k = int(np.argmax(known))
@@ -84,11 +80,11 @@ class Clock:
             self.in_seconds, self._is_zoned = bool(is_date[k]), bool(dates.is_zoned[k])
         where = f"where {self._word} {self._first} has"
         if not self.in_seconds:
-            rows.reject(is_date, name, shown, OTHER_TIME, f"is a date, {where} a number")
-            return given
-        rows.reject(is_number, name, shown, OTHER_TIME, f"is a number, {where} a date")
+            rows.reject(is_date, name, OTHER_TIME, f"is a date, {where} a number")
+            return numbers(texts(rows.frame[name])) if unread.any() else given
+        rows.reject(is_number, name, OTHER_TIME, f"is a number, {where} a date")
         differs = f"has no time zone, {where} one" if self._is_zoned else f"has a time zone, {where} none"
-        rows.reject(is_date & (dates.is_zoned != self._is_zoned), name, shown, OTHER_TIME, differs)
+        rows.reject(is_date & (dates.is_zoned != self._is_zoned), name, OTHER_TIME, differs)
         return Numbers(dates.seconds, given.is_empty, ~is_date & ~given.is_empty)
 
 
@@ -97,17 +93,27 @@ def durations(rows: Checked, name: str) -> Numbers:
     import polars
 
     column = rows.frame[name]
-    if column.dtype == polars.Duration:
-        column = column.dt.total_microseconds() / _MICROSECONDS
-    given, shown = numbers(column), texts(column)
-    rows.reject(given.is_wrong, name, shown, NO_NUMBER)
-    rows.reject(given.values < 0, name, shown, BELOW_ZERO)
+    if is_duration(column):
+        column = polars.Series(_ratio(column.dt.total_microseconds(), _MICROSECONDS))
+    given = numbers(column)
+    rows.reject(given.is_wrong, name, NO_NUMBER)
+    rows.reject(given.values < 0, name, BELOW_ZERO)
     return given
 
 
-def _no_numbers(column: "polars.Series") -> Numbers:
-    empty = is_empty(column)
-    return Numbers(np.full(empty.size, np.nan), empty, ~empty)
+def is_duration(column: "polars.Series") -> bool:
+    """Return whether a column has lengths of time, which are known to be in seconds."""
+    import polars
+
+    return bool(column.dtype == polars.Duration)
+
+
+def _no_numbers(is_empty: Mask) -> Numbers:
+    return Numbers(np.full(is_empty.size, np.nan), is_empty, ~is_empty)
+
+
+def _no_dates(size: int) -> _Dates:
+    return _Dates(np.full(size, np.nan), np.zeros(size, dtype=np.bool_))
 
 
 def _native(column: "polars.Series") -> _Dates:
@@ -115,12 +121,16 @@ def _native(column: "polars.Series") -> _Dates:
     import polars
 
     is_zoned = getattr(column.dtype, "time_zone", None) is not None
-    if column.dtype == polars.Date:
-        column = column.cast(polars.Datetime("us"))
-    seconds = column.dt.epoch("us") / _MICROSECONDS
-    if column.dtype.time_unit == "ns":
-        seconds = column.dt.epoch("ns") / 1e9
-    return _Dates(seconds.cast(polars.Float64).to_numpy(), np.full(len(column), is_zoned))
+    is_fine = getattr(column.dtype, "time_unit", None) == "ns"
+    ticks = column.cast(polars.Datetime("ns" if is_fine else "us")).to_physical()
+    return _Dates(_ratio(ticks, 1e9 if is_fine else _MICROSECONDS), np.full(len(column), is_zoned))
+
+
+def _ratio(ticks: "polars.Series", unit: float) -> Floats:
+    """Return whole numbers in a unit, nan where there is none; polars itself would multiply by the inverse."""
+    seconds = ticks.fill_null(0).to_numpy() / unit
+    seconds[ticks.is_null().to_numpy()] = np.nan
+    return seconds
 
 
 def _parsed(column: "polars.Series", wanted: Mask) -> _Dates:
@@ -129,7 +139,7 @@ def _parsed(column: "polars.Series", wanted: Mask) -> _Dates:
 
     seconds = np.full(len(column), np.nan)
     is_zoned = np.zeros(len(column), dtype=np.bool_)
-    part = column if wanted.all() else column.filter(wanted)
+    part = column if wanted.all() else picked(column, wanted)
     part = part.str.strip_chars()
     has_form = part.str.contains(_FORM)
     part = part.set(~has_form, None) if not has_form.all() else part
@@ -160,7 +170,7 @@ def _parsed(column: "polars.Series", wanted: Mask) -> _Dates:
         zone = part.str.slice(_AFTER_MINUTES).str.extract(_ZONE)
         micros -= _offsets(zone)
         is_zoned[wanted] = zone.is_not_null().to_numpy()
-    seconds[wanted] = (micros / _MICROSECONDS).to_numpy()
+    seconds[wanted] = _ratio(micros, _MICROSECONDS)
     return _Dates(seconds, is_zoned)
 
 

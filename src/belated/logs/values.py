@@ -4,16 +4,17 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from belated.logs.log import Floats
-from belated.logs.rejections import Mask
 
 if TYPE_CHECKING:
     import polars
 
+Mask = NDArray[np.bool_]
 EMPTY = ("", "null", "NA", "nan", "NaN")
 """What stands for nothing, with blanks around it or not."""
-_TRUTHS = {"true": 1.0, "True": 1.0, "TRUE": 1.0, "false": 0.0, "False": 0.0, "FALSE": 0.0}
+_TRUTHS = {"true": "1", "True": "1", "TRUE": "1", "false": "0", "False": "0", "FALSE": "0"}
 
 
 class Numbers(NamedTuple):
@@ -26,22 +27,30 @@ class Numbers(NamedTuple):
     """Whether a cell is not empty, and not a finite number."""
 
 
-def numbers(column: "polars.Series") -> Numbers:
-    """Return the numbers in a column. True is 1 and false is 0."""
+def numbers(column: "polars.Series", truths: bool = False) -> Numbers:
+    """Return the numbers in a column. With `truths`, true is 1 and false is 0."""
     import polars
 
-    if not (column.dtype.is_numeric() or column.dtype in (polars.String, polars.Boolean)):
+    if not (column.dtype.is_numeric() or (truths and column.dtype == polars.Boolean)):
         column = texts(column)
     read = column.cast(polars.Float64, strict=False)
     values = read.to_numpy(writable=True)
     is_empty = np.isnan(values) & (read.is_not_null() | column.is_null()).to_numpy()
     is_wrong = ~np.isfinite(values) & ~is_empty
     if column.dtype == polars.String and is_wrong.any():
-        rest = column.filter(is_wrong).str.strip_chars()
+        rest = picked(column, is_wrong).str.strip_chars()
         is_empty[is_wrong] = rest.is_in(EMPTY).to_numpy()
-        values[is_wrong] = rest.replace(_TRUTHS).cast(polars.Float64, strict=False).to_numpy()
+        rest = rest.replace(_TRUTHS) if truths else rest
+        values[is_wrong] = rest.cast(polars.Float64, strict=False).to_numpy()
         is_wrong = ~np.isfinite(values) & ~is_empty
     return Numbers(np.where(is_empty, np.nan, values), is_empty, is_wrong)
+
+
+def picked(column: "polars.Series", chosen: Mask) -> "polars.Series":
+    """Return some cells of a column."""
+    import polars
+
+    return column.filter(polars.Series(chosen))
 
 
 def texts(column: "polars.Series") -> "polars.Series":
@@ -59,7 +68,7 @@ def _text(value: Any) -> str | None:
     if value is None or value != value:
         return None
     if isinstance(value, bool):
-        return str(int(value))
+        return str(value).lower()
     return value.isoformat() if hasattr(value, "isoformat") else str(value)
 
 
@@ -74,6 +83,8 @@ def column_of(name: str, values: Sequence[Any]) -> "polars.Series":
     import polars
 
     kinds = set(map(type, values)) - {type(None)}
+    if kinds == {int} and not all(value is None or -(2**63) <= value < 2**63 for value in values):
+        return polars.Series(name, values, dtype=polars.Object)
     for allowed, dtype in (
         ({str}, polars.String),
         ({int}, polars.Int64),
@@ -81,8 +92,5 @@ def column_of(name: str, values: Sequence[Any]) -> "polars.Series":
         ({int, float}, polars.Float64),
     ):
         if kinds <= allowed:
-            try:
-                return polars.Series(name, values, dtype=dtype, strict=False)
-            except OverflowError:
-                break
+            return polars.Series(name, values, dtype=dtype, strict=False)
     return polars.Series(name, values, dtype=polars.Object)
