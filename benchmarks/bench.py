@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import bench_league
+import bench_logs
 import bench_outstanding
 import bench_readers
 import bench_service
@@ -224,6 +225,7 @@ SECTIONS: dict[str, Callable[[], list[Row]]] = {
     "live": live,
     "start": start,
     "inference": inference,
+    "logs": bench_logs.rows,
     "memory": memory,
     "league": bench_league.rows,
     "theory": bench_theory.rows,

@@ -75,6 +75,8 @@ def test_a_file(tmp_path: Path, capsys: Captured) -> None:
     [
         (["nobody"], "there is no experiment 'nobody' in"),
         (["button", "--arm", "x"], "--arm is 'x', but 'button' is not a file with columns"),
+        (["button", "--outcome-time", "x"], "--outcome-time is 'x', but 'button' is not a file with columns"),
+        (["button", "--rejected", "x.csv"], "--rejected is PosixPath('x.csv'), but 'button' is not a file"),
         (["button", "--control", "middle"], "unknown control 'middle': allowed is one of new, old"),
         (["button", "--alpha", "7"], "alpha is 7.0; a number above 0 and below 1"),
         (["button", "--figure", "course.txt"], "a name that ends in .png, .svg or .pdf"),
@@ -106,3 +108,39 @@ def test_the_columns_that_were_found_are_told(tmp_path: Path, capsys: Captured) 
 def test_a_figure_that_cannot_be_is_refused_first(store: str, capsys: Captured) -> None:
     assert main(["estimates", "button", "--store", store, "--figure", "course.gif"]) == 2
     assert capsys.readouterr().out == ""
+
+
+def test_columns_with_times_and_notes(tmp_path: Path, capsys: Captured) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("variant,y,day,came\na,1,2026-01-02,2026-01-03\nb,0,2026-01-01,\nb,1,2026-01-04,2026-01-04\n")
+    assert main(["estimates", str(path), "--reward", "y", "--time", "day", "--outcome-time", "came", "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["waiting"] == 1
+    assert "columns: arm is 'variant', reward is 'y', time is 'day', outcome_time is 'came'" in err
+    assert "1 row was not in the order of day" in err
+    assert "1 row has y 0 and no came" in err
+    path.write_text("variant,y,took\na,1,2\nb,0,3\n")
+    assert main(["estimates", str(path), "--reward", "y", "--delay", "took"]) == 0
+    assert "delay is 'took'" in capsys.readouterr().err
+
+
+def test_bad_rows(tmp_path: Path, capsys: Captured) -> None:
+    path, rejected = tmp_path / "log.csv", tmp_path / "rejected.csv"
+    path.write_text("arm,reward\na,1\nb,0\na,much\nc,1\n")
+    assert main(["estimates", str(path)]) == 2
+    assert "line 4: reward is 'much'; a number is needed\n" in capsys.readouterr().err
+    assert main(["estimates", str(path), "--arms", "b", "a"]) == 2
+    assert "1 more row is bad: --bad-rows leave-out leaves them out and lists them" in capsys.readouterr().err
+    arguments = ["--arms", "b", "a", "--bad-rows", "leave-out", "--rejected", str(rejected), "--json"]
+    assert main(["estimates", str(path), *arguments]) == 0
+    out, err = capsys.readouterr()
+    assert [each["arm"] for each in json.loads(out)["arms"]] == ["b", "a"]
+    assert (
+        "left out: 2 of 4 rows: 1 reward is not a number (line 4: 'much'), 1 arm is not a known arm (line 5: 'c')"
+        in err
+    )
+    assert f"written: {rejected}" in err
+    assert rejected.read_text().splitlines()[1:] == [
+        "4,reward,much,reward is not a number",
+        "5,arm,c,arm is not a known arm",
+    ]

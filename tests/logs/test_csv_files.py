@@ -29,7 +29,7 @@ def rows_of(path: Path) -> Rows:
         for frame, lines in CsvFile(path).pieces(["reward", "arm"], rejections)
         for line, (reward, arm) in zip(lines, frame.iter_rows(), strict=True)
     ]
-    return rows, list(map(tuple, rejections)), rejections.rows
+    return rows, [(*each,) for each in rejections], rejections.rows
 
 
 CASES = [
@@ -178,7 +178,7 @@ def test_only_the_rows_of_bad_pieces_are_read_by_line(tmp_path: Path, monkeypatc
     text = "arm,reward\n" + '"a",1\nb,0\n\n' * 500 + "b,0,0\n" + "a,1\nb,0\n" * 500
     path = written(tmp_path / "log.csv", text)
     monkeypatch.setattr(csv_files, "SIZE", 1000)
-    by_line = mock.Mock(wraps=csv_files.Rows)
+    by_line = mock.Mock(wraps=csv_rows.Rows)
     monkeypatch.setattr(csv_files, "Rows", by_line)
     read = read_log_file(path, bad_rows="leave out")
     assert by_line.call_count == 1

@@ -1,6 +1,7 @@
 """Logs in files and frames."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 from belated import InvalidValue, inference
 from belated.inference import Log, read_log
-from belated.logs.files import frame_log
+from belated.logs import frame_log, read_log_file
 
 ROWS = [
     {"round": 1, "arm": "a", "propensity": 0.5, "reward": 1.0},
@@ -109,16 +110,73 @@ def test_other_files_and_columns_are_refused(tmp_path: Path) -> None:
         read_log(path, rewards="reward")
 
 
-def test_bad_events_are_named_by_line(tmp_path: Path) -> None:
-    path = tmp_path / "events.csv"
-    head = "number,kind,at,round,decision,arm,propensity,loss,receipt,waited,key\n"
-    path.write_text(
-        f"{head}1,decision,2026-01-01T00:00:00Z,1,x,a,0.5,,,,\n2,outcome,2026-01-01T00:00:01Z,2,y,a,,0.5,used,1,\n"
-    )
-    with pytest.raises(InvalidValue, match="line 3: there is an outcome of decision 2, which was not made"):
+def columns_of(path: Path, header: str, **given: Any) -> dict[str, str]:
+    path = path / "log.csv"
+    cells = {"arm": ["a", "b"], "reward": ["0", "0"]}
+    rows = zip(*(cells.get(name, ["1", "1"]) for name in header.split(",")), strict=True)
+    path.write_text("\n".join([header, *map(",".join, rows)]))
+    return read_log_file(path, **given).columns
+
+
+def test_times_of_outcomes_are_found_by_their_names(tmp_path: Path) -> None:
+    found = columns_of(tmp_path, "decided_at,arm,reward,converted_at,duration")
+    assert found == {"arm": "arm", "reward": "reward", "time": "decided_at", "outcome_time": "converted_at"}
+    found = columns_of(tmp_path, "decided_at,arm,reward,converted_at,duration", delay="duration")
+    assert found == {"arm": "arm", "reward": "reward", "time": "decided_at", "delay": "duration"}
+    assert columns_of(tmp_path, "arm,reward,round,time")["time"] == "round"
+    assert columns_of(tmp_path, "arm,reward,x", delay="x")["delay"] == "x"
+    assert "time" not in columns_of(tmp_path, "arm,reward,duration")
+
+
+@pytest.mark.parametrize(
+    ("header", "given", "message"),
+    [
+        (
+            "arm,reward,observed_at",
+            {},
+            "has 'observed_at', when outcomes came, but no column for the time of decisions; name it as time",
+        ),
+        (
+            "arm,reward,time,x,y",
+            {"outcome_time": "x", "delay": "y"},
+            "outcome_time is 'x' and delay is 'y'; one of them",
+        ),
+        ("arm,reward,time,time", {}, "has the column 'time' twice; it is needed once"),
+        ("arm,reward", {"order": "round"}, "unknown column 'order'"),
+    ],
+)
+def test_columns_that_cannot_be(header: str, given: dict[str, str], message: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidValue, match=message):
+        columns_of(tmp_path, header, **given)
+
+
+def test_one_column_may_be_for_two_things(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("n,arm,reward\n2,a,1\n1,b,0\n")
+    log = read_log(path, time="n", id="n")
+    assert log.rewards.tolist() == [0.0, 1.0]
+
+
+@pytest.mark.parametrize("name", ["log.csv", "log.ndjson", "log.parquet"])
+def test_what_the_system_says_of_files_is_passed_on(name: str, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        read_log(tmp_path / name)
+    (tmp_path / name).mkdir()
+    with pytest.raises(IsADirectoryError):
+        read_log(tmp_path / name)
+
+
+def test_polars_is_asked_for_by_the_name_of_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "polars", None)
+    path = tmp_path / "log.csv"
+    path.write_text("arm,reward\na,1\nb,0\n")
+    with pytest.raises(ImportError, match=r"reading logs needs polars: pip install 'belated\[logs\]'"):
         read_log(path)
-    path.write_text(
-        f"{head}1,decision,2026-01-01T00:00:00Z,1,x,a,0.5,,,,\n2,outcome,2026-01-01T00:00:01Z,1,x,a,,1.5,used,1,\n"
-    )
-    with pytest.raises(InvalidValue, match=r"line 3: loss is '1\.5'; a number from 0 to 1"):
-        read_log(path)
+
+
+def test_rows_come_in_the_order_of_the_file_also_where_some_are_read_apart(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_bytes(b"arm,reward\na,0.1\nb,0.2\r \na,0.3\n\xc3\xa9,0.4\n\xff,1\n")
+    read = read_log_file(path, bad_rows="leave out")
+    assert read.log.rewards.tolist() == [0.1, 0.2, 0.3, 0.4]
+    assert read.log.labels == ("a", "b", "é")

@@ -25,7 +25,7 @@ def written(path: Path, *lines: str | bytes) -> Path:
 def rows_of(path: Path) -> Any:
     """Rows with their lines, numbers as numbers; and what is wrong with the others."""
     rejections = Rejections()
-    rows = []
+    rows: list[Any] = []
     for frame, lines in JsonFile(path).pieces(["arm", "reward"], rejections, "arm"):
         rewards = [
             None if none else value for value, none, _ in zip(*numbers(frame["reward"], truths=True), strict=True)

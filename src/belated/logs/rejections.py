@@ -121,10 +121,17 @@ class Rejections:
     @property
     def counts(self) -> dict[str, int]:
         """Reason -> how many rows, the most frequent first."""
-        counts: dict[str, int] = {}
+        return {reason: count for reason, (count, _, _) in self._reasons().items()}
+
+    def _reasons(self) -> dict[str, tuple[int, int, str]]:
+        """Return reason -> how many rows, the first line and its value; the most frequent first."""
+        found: dict[str, tuple[int, int, str]] = {}
         for part in self._parts:
-            counts[part.counted] = counts.get(part.counted, 0) + part.lines.size
-        return dict(sorted(counts.items(), key=lambda each: -each[1]))
+            k = int(np.argmin(part.lines))
+            count, line, value = found.get(part.counted, (0, np.inf, ""))
+            line, value = min((line, value), (int(part.lines[k]), part.values[k]))
+            found[part.counted] = count + part.lines.size, int(line), value
+        return dict(sorted(found.items(), key=lambda each: (-each[1][0], each[1][1])))
 
     def __len__(self) -> int:
         return self.total
@@ -169,13 +176,8 @@ class Rejections:
     @property
     def sentence(self) -> str:
         """How many rows are left out and why, with the first of each reason."""
-        first: dict[str, tuple[int, str]] = {}
-        for part in self._parts:
-            k = int(np.argmin(part.lines))
-            example = int(part.lines[k]), part.values[k]
-            first[part.counted] = min(first.get(part.counted, example), example)
         reasons = ", ".join(
-            f"{count:,} {why} ({self.word} {first[why][0]}: {first[why][1]!r})" for why, count in self.counts.items()
+            f"{count:,} {why} ({self.word} {line}: {value!r})" for why, (count, line, value) in self._reasons().items()
         )
         return f"left out: {self.total:,} of {self.rows:,} rows: {reasons}"
 
