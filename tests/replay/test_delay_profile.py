@@ -85,6 +85,24 @@ def test_a_small_log_by_hand() -> None:
     assert found.most_outstanding == 2
 
 
+def test_how_long_decisions_were_waited_for() -> None:
+    """In decisions, the last of three was waited for until the log ends: not for one decision more. In time, the last
+    was waited for until the last outcome came, five after it: two of five came after 1.
+    """
+    log = Log.from_arrays([0, 1, 0], [1.0, 1.0, None], waits=[1.0, 0.0, INF])
+    assert told(log).overall.quantiles == (1.0, 1.0, 1.0)
+    timed = Log(
+        (0, 1),
+        np.array([0, 1, 0, 1, 0]),
+        np.array([1.0, 1.0, 1.0, 1.0, np.nan]),
+        np.full(5, 0.5),
+        np.array([0.0, 0.0, 2.0, 1.0, INF]),
+        times=np.array([0.0, 5.0, 10.0, 15.0, 30.0]),
+        durations=np.array([1.0, 1.0, 25.0, 20.0, INF]),
+    )
+    assert told(timed).overall.quantiles == (20.0, 25.0, 25.0)
+
+
 def test_outstanding_decisions_by_brute_force() -> None:
     """After n decisions, those among them whose outcome has not come by then: at 400 places and at both ends."""
     rng = np.random.default_rng(4)
@@ -212,16 +230,16 @@ def test_outcomes_that_never_come_depend_on_the_arm() -> None:
 
 @pytest.mark.parametrize("seconds", [False, True])
 def test_delays_that_depend_on_nothing(seconds: bool) -> None:
-    """1,000 logs, whose arms trade places with time: p-values below 0.05 in 5 % of them, within four standard errors,
-    0.0276. The end of the log cuts off long delays, of the second arm above all; that alone must not look like a
-    dependence.
+    """1,000 logs, whose arms and rewards trade places with time, from the first to the middle of the log: p-values
+    below 0.05 in 5 % of them, within four standard errors, 0.0276. The end of the log cuts off long delays, of the
+    second arm above all; that alone must not look like a dependence.
     """
+    share = np.linspace(0.0, 2.0, 300).clip(0.05, 0.95)
 
     def trading(rng: np.random.Generator) -> Log:
         log = cut_off(rng, shared, 300, seconds)
-        late = rng.random(300) < np.linspace(0.1, 0.9, 300)
-        arms = late.astype(np.int64)
-        rewards = np.where(np.isnan(log.rewards), np.nan, rng.random(300) < np.linspace(0.9, 0.1, 300))
+        arms = (rng.random(300) < share).astype(np.int64)
+        rewards = np.where(np.isnan(log.rewards), np.nan, rng.random(300) < share)
         return Log(**{**vars(log), "arms": arms, "rewards": rewards})
 
     rng = np.random.default_rng(7)

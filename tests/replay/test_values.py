@@ -129,6 +129,24 @@ def test_uniform_play_on_a_uniform_log(few_passes: None) -> None:
     assert found.estimates["ips"].low == pytest.approx(mean - half)
 
 
+def test_uniform_play_on_another_log(few_passes: None) -> None:
+    """Seven in ten decisions of the first arm: 4,000 rows are worth 1,200 rounds, in which both arms are as often. The
+    first earns 0.2, the second 0.8; rows that are not thinned out would be worth 0.38.
+    """
+    rng = np.random.default_rng(11)
+    arms = (rng.random(4000) < 0.3).astype(np.int64)
+    log = Log((0, 1), arms, (rng.random(4000) < np.array([0.2, 0.8])[arms]) * 1.0, np.array([0.7, 0.3])[arms])
+    (found,) = learner_values(log, ["uniform"])
+    assert found.rounds == pytest.approx(1200, abs=60)
+    assert found.shares == pytest.approx((0.5, 0.5), abs=0.04)
+    for method in METHODS:
+        value, low, high = found.estimates[method]
+        assert value == pytest.approx(0.5, abs=0.04)
+        assert low < value < high
+    weights = 0.5 / log.propensities
+    assert found.effective_size == pytest.approx(weights.sum() ** 2 / (weights**2).sum())
+
+
 @pytest.mark.parametrize("everywhere", [False, True])
 def test_outcomes_that_are_missing_widen_intervals_to_both_sides(everywhere: bool, few_passes: None) -> None:
     """A fifth is missing: the value lies between none and all of them being rewards, and is told to be in the middle.
