@@ -9,6 +9,7 @@ Values are numbers, `true`, `false`, words, lists, or specs in parentheses:
 import ast
 import difflib
 import inspect
+import re
 import sys
 import traceback
 from collections.abc import Container, Iterable
@@ -73,6 +74,39 @@ def _value(text: str) -> Any:
         if text.startswith("[") and text.endswith("]"):
             return [_value(part.strip()) for part in _parts(text[1:-1])]  # words among numbers
         return text
+
+
+_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
+
+
+def seconds(text: str) -> float | None:
+    """Return a time as people write it, 90d, 2w, 12h, 30m or 45s, in seconds; None where it is not written so."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", text.strip())
+    return float(found[1]) * _SECONDS[found[2]] if found else None
+
+
+def duration(name: str, given: float | str, in_seconds: bool) -> float:
+    """Return a time in the unit of a log: a number as it is, 7d in seconds; raise where the log has another unit.
+
+    A text without a unit is refused where the log is in seconds: 10 may be meant to be days.
+    """
+    if not isinstance(given, str):
+        return given
+    found = seconds(given)
+    if found is not None:
+        if in_seconds:
+            return found
+        raise InvalidValue(f"{name} is {given!r}, but the log has no dates; a number in its own unit is needed", name)
+    try:
+        number = float(given)
+    except ValueError:
+        raise InvalidValue(f"{name} is {given!r}; a time such as 7d, 12h, 30m or 45s is needed", name) from None
+    if in_seconds:
+        raise InvalidValue(
+            f"{name} is {given!r} without a unit, and the log has dates; a time such as {given}d or {given}h is needed",
+            name,
+        )
+    return number
 
 
 def is_reference(text: str, known: Container[str] = ()) -> bool:

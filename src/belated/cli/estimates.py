@@ -8,8 +8,10 @@ from belated.cli.logs import log_of_options
 from belated.cli.output import Output
 from belated.errors import InvalidValue
 from belated.inference import course
+from belated.logs.deadlines import with_deadline
 from belated.report import figures
 from belated.report.estimates import arms_table, differences_table, draw_course, sentences
+from belated.specs import duration
 
 
 def estimates(options: argparse.Namespace, out: Output) -> int:
@@ -24,6 +26,7 @@ def estimates(options: argparse.Namespace, out: Output) -> int:
         method=options.method,
         outcomes=options.outcomes,
         deadline=options.deadline,
+        deadline_after=options.deadline_after,
         missing_loss=options.missing_loss,
     )
     out.text(found.verdict, arms_table(found))
@@ -31,8 +34,10 @@ def estimates(options: argparse.Namespace, out: Output) -> int:
         out.text(differences_table(found))
     out.result(found.as_dict(), sentences(found))
     if options.figure is not None:
-        if options.deadline is not None:
-            log = log.with_deadline(options.deadline, 1.0 if options.missing_loss is None else options.missing_loss)
+        after = options.deadline_after
+        after = None if after is None else duration("deadline_after", after, log.in_seconds)
+        if (settled := with_deadline(log, options.deadline, after, options.missing_loss)) is not None:
+            log = settled.log
         drawn = draw_course(course(log, alpha=options.alpha, method=options.method, outcomes=options.outcomes))
         options.figure.parent.mkdir(parents=True, exist_ok=True)
         out.note("written: " + ", ".join(map(str, figures.save(drawn, options.figure, [kind]))))

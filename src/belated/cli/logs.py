@@ -26,7 +26,7 @@ def log_of_options(options: argparse.Namespace, out: Output) -> ReadLog:
         return _log_of_file(options, out)
     if path.is_file():
         raise InvalidValue(f"{path} ends in {path.suffix!r}; a file must end in {', '.join(FORMATS)}")
-    for what in (*GUESSES, "arms", "rejected"):
+    for what in (*GUESSES, "arms", "accrual", "rejected"):
         if (given := getattr(options, what)) is not None:
             name = what.replace("_", "-")
             raise InvalidValue(f"--{name} is {given!r}, but {options.source!r} is not a file with columns", what)
@@ -37,7 +37,7 @@ def _log_of_file(options: argparse.Namespace, out: Output) -> ReadLog:
     columns = {what: getattr(options, what) for what in GUESSES}
     bad_rows = options.bad_rows.replace("-", " ")
     try:
-        read = read_log_file(options.source, bad_rows=bad_rows, arms=options.arms, **columns)
+        read = read_log_file(options.source, bad_rows=bad_rows, arms=options.arms, accrual=options.accrual, **columns)
     except InvalidValue as error:
         raise InvalidValue(str(error).replace(LEAVE_OUT, "--bad-rows leave-out"), error.field) from None
     if read.columns:

@@ -3,7 +3,6 @@
 import argparse
 import math
 import os
-import re
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from belated.cli import completion
+from belated.specs import seconds as seconds_of
 
 MOST_SECONDS = 100 * 366 * 86400.0
 
@@ -114,11 +114,10 @@ def whole(text: str) -> int:
 
 def age(text: str) -> float:
     """Return a time that passes, in seconds, as people write it: 90d, 2w, 12h, 30m, 45s."""
-    units = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", text)
-    if not found or not 0 < (seconds := float(found[1]) * units[found[2]]) <= MOST_SECONDS:
+    found = seconds_of(text)
+    if found is None or not 0 < found <= MOST_SECONDS:
         raise argparse.ArgumentTypeError(f"{text!r} is not a time such as 90d, 12h, 30m or 45s, of at most 100 years")
-    return seconds
+    return found
 
 
 def moment(text: str) -> float:

@@ -44,6 +44,11 @@ def add(commands: Any) -> None:
         metavar="N",
         help="take --missing-loss for decisions without an outcome after N more decisions",
     )
+    command.add_argument(
+        "--deadline-after",
+        metavar="TIME",
+        help="the same after a time: 7d, 12h, 30m, 45s where the log has dates, else a number in its own unit",
+    )
     command.add_argument("--missing-loss", type=float, metavar="X", help="with --deadline; default: 1")
     command.add_argument("--figure", type=Path, metavar="FILE", help="draw intervals over time: .png, .svg or .pdf")
     add_tables(command)

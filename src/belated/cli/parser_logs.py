@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from belated.cli.options import add_store
+from belated.cli.options import add_store, rate
 
 LOG_HELP = """\
 NAME   of an experiment in the ledger, or a file: CSV, NDJSON or Parquet, with a row for each decision
@@ -36,5 +36,11 @@ def add_log(command: argparse.ArgumentParser) -> None:
         choices=("refuse", "leave-out"),
         default="refuse",
         help="rows that cannot be read: refuse the file, or leave them out; default: %(default)s",
+    )
+    rows.add_argument(
+        "--accrual",
+        type=rate,
+        metavar="RATE",
+        help="decisions in a unit of time, where a file has delays, but no times; default: 1",
     )
     rows.add_argument("--rejected", type=Path, metavar="FILE", help="write a list of the rows left out, as CSV")

@@ -1,10 +1,9 @@
 """The arguments of `belated replay`."""
 
-import argparse
 from pathlib import Path
 from typing import Any
 
-from belated.cli.options import add_command, add_learners, add_tables, age, whole
+from belated.cli.options import add_command, add_learners, add_tables, whole
 from belated.cli.parser_logs import LOG_HELP, add_log
 
 REPLAY_HELP = f"""\
@@ -39,7 +38,6 @@ def add(commands: Any) -> None:
     )
     command.add_argument(
         "--deadline-after",
-        type=_time,
         metavar="TIME",
         help="the same after a time: 7d, 12h, 30m, 45s where the log has dates, else a number in its own unit",
     )
@@ -60,14 +58,3 @@ def add(commands: Any) -> None:
     )
     command.add_argument("--html", type=Path, metavar="FILE", help="write a page with figures")
     add_tables(command)
-
-
-def _time(text: str) -> float:
-    """Return a time in seconds, 7d, or a number in a log's own unit, 7."""
-    try:
-        number = float(text)
-    except ValueError:
-        return age(text)
-    if not 0.0 < number < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a time; a number above 0, or a time such as 7d, is needed")
-    return number

@@ -42,9 +42,7 @@ def add(commands: Any) -> None:
         "--control", metavar="LABEL", help="with --outcomes, the arm that is the control; default: the first"
     )
     trial.add_argument("--patients", type=whole, required=True, metavar="N", help="how many are enrolled, at most")
-    trial.add_argument(
-        "--accrual", type=float, default=1.0, metavar="RATE", help="patients in a unit of time; default: 1"
-    )
+    trial.add_argument("--accrual", type=float, metavar="RATE", help="patients in a unit of time; default: 1")
     delay = trial.add_argument(
         "--delay",
         metavar="SPEC",

@@ -55,7 +55,7 @@ def _replay(options: argparse.Namespace, out: Output) -> tuple[Replay, list[str]
 
 def _parts(found: Replay) -> list[Any]:
     """Return what people see."""
-    parts: list[Any] = [repr(found.log)[4:-1]]
+    parts: list[Any] = [replays.summary(found)]
     if found.reproduced is not None:
         parts.append(found.reproduced.sentence)
     if found.delays is None:
@@ -68,6 +68,7 @@ def _parts(found: Replay) -> list[Any]:
     if any(each.refused is None for each in found.values):
         sure = f"{100 * (1 - found.alpha):g} %"
         parts += [f"mean reward of a decision, with {sure} intervals", replays.value_table(found)]
+        parts.append(replays.share_table(found))
     parts.append("\n".join([*replays.value_sentences(found), *found.warnings]))
     parts += [found.estimates.verdict, arms_table(found.estimates), sentences(found.estimates)]
     return parts

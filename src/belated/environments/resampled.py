@@ -2,7 +2,7 @@
 
 import copy
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from belated.environments.environment import Environment, Filled, Floats, Rounds, check_arms
 from belated.errors import InvalidValue, check_positive, check_share
 from belated.logs import Log, read_log
+from belated.logs.deadlines import with_deadline
+from belated.specs import duration
 from belated.templates.display import shortened
 
 Integers = NDArray[np.int64]
@@ -32,13 +34,16 @@ class Resampled(Environment):
         A file as `belated.logs.read_log` takes it, or a `Log`.
     arm, reward, loss, propensity, time, outcome_time, delay, id
         The names of its columns, where they are not what one would guess.
+    bad_rows, arms
+        What becomes of rows that cannot be read, `refuse` or `leave out`; all arms there are, others are bad rows.
     accrual
         Decisions in a unit of the log's time (a second, if it has dates): an outcome that took so much time is then so
         many decisions late. By default a delay is as many decisions as it was in the log.
     deadline, deadline_after, missing_loss
-        After so many decisions, or so much time, a decision without an outcome has this loss (1 by default), and later
-        outcomes do not count. Decisions that are younger than that at the end of the log are left out. `missing_loss`
-        without a deadline: outcomes that are missing never come, and count with this loss in the regret.
+        After so many decisions, or so much time (7d, or a number in the unit of the log), a decision without an outcome
+        has this loss (1 by default), and later outcomes do not count. Decisions that are younger than that at the end of
+        the log are left out. `missing_loss` without a deadline: outcomes that are missing never come, and count with
+        this loss in the regret.
 
     >>> from belated.environments import Resampled
     >>> from belated.logs import Log
@@ -63,8 +68,10 @@ class Resampled(Environment):
         id: str | None = None,
         accrual: float | None = None,
         deadline: int | None = None,
-        deadline_after: float | None = None,
+        deadline_after: float | str | None = None,
         missing_loss: float | None = None,
+        bad_rows: str = "refuse",
+        arms: Sequence[Any] | None = None,
     ) -> None:
         columns = {
             "arm": arm,
@@ -77,17 +84,17 @@ class Resampled(Environment):
             "id": id,
         }
         self.source = file.name if isinstance(file, Path) else file if isinstance(file, str) else "a log"
-        log = _read(file, columns)
+        log = _read(file, columns, bad_rows, arms)
         log, kept = _with_outcomes(log, deadline, deadline_after, missing_loss)
-        arms = log.arms[kept]
+        chosen = log.arms[kept]
         self.labels = log.labels
         self.n_arms = check_arms(len(log.labels))
-        self.counts: Integers = np.bincount(arms, minlength=self.n_arms)
+        self.counts: Integers = np.bincount(chosen, minlength=self.n_arms)
         """Decisions of each arm that are drawn from."""
         if not self.counts.all():
             empty = self.labels[int(np.argmin(self.counts))]
             raise InvalidValue(f"arm {empty!r} has no decision in {self.source} to draw from; one is needed", "arm")
-        order = np.argsort(arms, kind="stable")
+        order = np.argsort(chosen, kind="stable")
         rewards = log.rewards[kept]
         missing = np.isnan(rewards)
         self.losses: Floats = np.where(missing, 0.0 if missing_loss is None else missing_loss, 1.0 - rewards)[order]
@@ -101,7 +108,7 @@ class Resampled(Environment):
         """Their delays, in decisions; NEVER where the outcome does not come."""
         self.waits[missing[order]] = NEVER
         self._first: Integers = np.cumsum(self.counts) - self.counts
-        self.means: Floats = np.bincount(np.sort(arms), self.losses, minlength=self.n_arms) / self.counts
+        self.means: Floats = np.bincount(np.sort(chosen), self.losses, minlength=self.n_arms) / self.counts
         """The mean loss of each arm."""
         self.digest = self._digest()
         """Of all that is drawn from: the same outcomes and delays have the same."""
@@ -177,10 +184,10 @@ class Resampled(Environment):
         return same
 
 
-def _read(file: str | Path | Log, columns: Mapping[str, str | None]) -> Log:
+def _read(file: str | Path | Log, columns: Mapping[str, str | None], bad_rows: str, arms: Sequence[Any] | None) -> Log:
     named: dict[str, Any] = {what: name for what, name in columns.items() if name is not None}
     if isinstance(file, str | Path):
-        return read_log(file, **named)
+        return read_log(file, bad_rows=bad_rows, arms=arms, **named)
     if not isinstance(file, Log):
         raise InvalidValue(f"file is {file!r}; the path of a log, or a Log, is needed", "file")
     if named:
@@ -189,32 +196,26 @@ def _read(file: str | Path | Log, columns: Mapping[str, str | None]) -> Log:
 
 
 def _with_outcomes(
-    log: Log, deadline: int | None, deadline_after: float | None, missing_loss: float | None
+    log: Log, deadline: int | None, deadline_after: float | str | None, missing_loss: float | None
 ) -> tuple[Log, NDArray[np.bool_]]:
     """Return the log with its deadline, and which of its decisions are drawn from."""
-    if deadline is not None and deadline_after is not None:
-        raise InvalidValue("deadline and deadline_after are both given; one of them is needed", "deadline")
-    loss = 1.0 if missing_loss is None else check_share("missing_loss", missing_loss)
-    size = log.arms.size
-    if deadline is not None:
-        log = log.with_deadline(deadline, loss)
-        kept = np.arange(size) < size - deadline
-    elif deadline_after is not None:
-        log = log.with_deadline_after(deadline_after, loss)
-        kept = log.end - np.asarray(log.times) >= deadline_after
-    else:
+    if missing_loss is not None:
+        check_share("missing_loss", missing_loss)
+    after = None if deadline_after is None else duration("deadline_after", deadline_after, log.in_seconds)
+    settled = with_deadline(log, deadline, after, missing_loss)
+    if settled is None:
         missing = int(np.isnan(log.rewards).sum())
         if missing and missing_loss is None:
             raise InvalidValue(
-                f"{missing:,} of {size:,} decisions have no outcome; what that means is needed: a deadline"
-                " (deadline=1000 in decisions, deadline_after=86400 in time) after which they have missing_loss, or"
+                f"{missing:,} of {log.arms.size:,} decisions have no outcome; what that means is needed: a deadline"
+                " (deadline=1000 in decisions, deadline_after=7d in time) after which they have missing_loss, or"
                 " missing_loss alone if they never come",
                 "missing_loss",
             )
-        kept = np.ones(size, dtype=np.bool_)
-    if not kept.any():
+        return log, np.ones(log.arms.size, dtype=np.bool_)
+    if not settled.old_enough.any():
         raise InvalidValue("no decision of the log is as old as the deadline; a shorter deadline is needed", "deadline")
-    return log, kept
+    return settled.log, settled.old_enough
 
 
 def _waits(log: Log, accrual: float | None) -> Integers:

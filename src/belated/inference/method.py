@@ -34,8 +34,8 @@ class Options(NamedTuple):
     control: Arm | None = None
     method: str = "betting"
     outcomes: str = "settled"
-    deadline: tuple[int, float] | None = None
-    """That was applied to the log: decisions, and the loss that a missing outcome stands for."""
+    deadline: tuple[str, float] | None = None
+    """That was applied to the log: after what, in words, and the loss that a missing outcome stands for."""
 
     def check(self, labels: Sequence[Arm]) -> "Options":
         """Return the same, or raise an error that names what is wrong."""
@@ -180,8 +180,8 @@ class Method(ABC):
             number = counted(unknown_rewards, "outcome")
             notes.append(f"{number} not known; intervals allow for anything from 0 to 1, means take 0.5.")
         if self.options.deadline is not None:
-            rounds, loss = self.options.deadline
-            notes.append(f"Decisions without an outcome after {rounds:,} more decisions count with a loss of {loss:g}.")
+            words, loss = self.options.deadline
+            notes.append(f"Decisions without an outcome after {words} count with a loss of {loss:g}.")
         if self.n_arms > MOST_PAIRS and self.options.control is None:
             notes.append(f"With more than {MOST_PAIRS} arms, differences are given to a control only.")
         return tuple(notes)

@@ -11,8 +11,10 @@ from belated.inference.method import Counted, Method, Options
 from belated.inference.one_look import OneLook
 from belated.inference.stream import Stream, stream_of
 from belated.inference.weighted import Weighted
+from belated.logs.deadlines import with_deadline
 from belated.logs.files import frame_log
 from belated.logs.log import Arm, Log
+from belated.specs import duration
 
 
 @runtime_checkable
@@ -30,6 +32,7 @@ def estimates(
     method: str = "betting",
     outcomes: str = "settled",
     deadline: int | None = None,
+    deadline_after: float | str | None = None,
     missing_loss: float | None = None,
 ) -> Estimates:
     """Return what is known of the arms: means, differences, the winner, the uplift, with intervals.
@@ -50,9 +53,9 @@ def estimates(
         `"settled"`: decisions from the first on that all have outcomes, valid whatever delays depend on; `"arrived"`:
         all outcomes, valid where delays do not depend on them; `"bounded"`: all decisions, unknown rewards anything
         from 0 to 1.
-    deadline, missing_loss
-        Decisions without an outcome after so many more decisions have this loss (1 by default), and later outcomes do
-        not count.
+    deadline, deadline_after, missing_loss
+        Decisions without an outcome after so many more decisions, or after so much time (`"7d"`, or a number in the unit
+        of the log), have this loss (1 by default), and later outcomes do not count.
     """
     if isinstance(source, HasLog):
         log = source.log()
@@ -63,10 +66,12 @@ def estimates(
     else:
         raise InvalidValue(f"source is {source!r}; a Log, a Trace or a frame is needed", "source")
     options = Options(alpha, control, method, outcomes).check(log.labels)
-    if deadline is not None:
-        loss = 1.0 if missing_loss is None else missing_loss
-        log = log.with_deadline(deadline, loss)
-        options = options._replace(deadline=(deadline, loss))
+    after = None if deadline_after is None else duration("deadline_after", deadline_after, log.in_seconds)
+    settled = with_deadline(log, deadline, after, missing_loss)
+    if settled is not None:
+        words = f"{deadline:,} more decisions" if deadline is not None else f"{after:,g}{' s' * log.in_seconds}"
+        log = settled.log
+        options = options._replace(deadline=(words, 1.0 if missing_loss is None else missing_loss))
     elif missing_loss is not None:
         raise InvalidValue(f"missing_loss is {missing_loss!r}, but there is no deadline", "missing_loss")
     return method_for_log(log, options).estimates()

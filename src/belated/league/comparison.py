@@ -16,6 +16,8 @@ from belated.simulation import Simulation, simulate
 from belated.simulation.plot import new_window, settings
 from belated.templates.display import counted, html_table
 
+HEADLINE_DELAYS = ("none", "pareto:shape=1,scale=10", "outlier")
+
 
 @dataclass(frozen=True)
 class ComparisonPlan:
@@ -27,12 +29,14 @@ class ComparisonPlan:
 
     learners: tuple[Any, ...] = ("guarded", "robust", "thompson", "damped", "ucb", "tsallis")
     environments: tuple[Any, ...] = ("stochastic:arms=10,gap=0.1", "constrained:arms=10,gap=0.1")
-    delays: tuple[Any, ...] = ("none", "pareto:shape=1,scale=10", "outlier")
+    delays: Any = None
+    """By default those of the headline; `own`, where all environments bring delays of their own."""
     rounds: int = 300_000
     replications: int = 20
     seed: int = 0
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "delays", self._delays())
         for name in ("learners", "environments", "delays"):
             given = getattr(self, name)
             values = tuple(given) if isinstance(given, list | tuple) else (given,)
@@ -49,6 +53,13 @@ class ComparisonPlan:
         check_count("rounds", self.rounds)
         check_count("replications", self.replications)
         check_count("seed", self.seed, least=0)
+
+    def _delays(self) -> Any:
+        if self.delays is not None:
+            return self.delays
+        given = self.environments
+        worlds = [Environment.find(each) for each in (given if isinstance(given, list | tuple) else (given,))]
+        return ("own",) if worlds and all(each.brings_delays for each in worlds) else HEADLINE_DELAYS
 
     @classmethod
     def from_settings(cls, settings: dict[str, Any]) -> "ComparisonPlan":

@@ -180,19 +180,33 @@ class Log:
         """Return the log in which a decision without an outcome after so much time has a default loss."""
         check_positive("deadline", duration)
         check_share("missing_loss", loss)
-        if self.times is None or self.durations is None:
+        if self.durations is None:
             raise InvalidValue(
-                "a deadline in time needs the time of each decision and of each outcome, which the log does not have;"
-                " a deadline in decisions is needed",
+                "a deadline in time needs the time that outcomes took, which the log does not have; a deadline in"
+                " decisions is needed",
                 "deadline",
             )
-        ages = self.end - self.times
-        is_over = (np.where(np.isnan(self.rewards), np.inf, self.durations) > duration) & (ages >= duration)
+        is_over = np.where(np.isnan(self.rewards), np.inf, self.durations) > duration
+        is_over &= self.ages >= duration
         durations = np.where(is_over, duration, self.durations)
+        if self.times is None:  # a log of delays alone: at the pace at which they were turned into decisions
+            waits = np.full(self.arms.size, np.inf) if self.waits is None else self.waits
+            came = np.isfinite(self.durations) & np.isfinite(waits)
+            longest = np.argmax(np.where(came, self.durations, -1.0))
+            pace = waits[longest] / self.durations[longest] if came.any() and self.durations[longest] > 0 else 1.0
+            waits = np.where(is_over, np.ceil(duration * pace - 1e-9), waits)
+            return replace(self, rewards=np.where(is_over, 1.0 - loss, self.rewards), waits=waits, durations=durations)
         # where no outcome is replaced, the order of events is known better than by times
         waits = self.waits if self.waits is not None else waits_of(self.times, self.durations)
         waits = np.where(is_over, waits_of(self.times, np.where(is_over, durations, 0.0)), waits)
         return replace(self, rewards=np.where(is_over, 1.0 - loss, self.rewards), waits=waits, durations=durations)
+
+    @property
+    def ages(self) -> Floats:
+        """How much time has passed since each decision at the end of the log; inf without times: such a log is taken to
+        be complete.
+        """
+        return np.full(self.arms.size, np.inf) if self.times is None else self.end - self.times
 
     @property
     def end(self) -> float:

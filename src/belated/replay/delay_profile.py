@@ -33,6 +33,8 @@ class DelayGroup(NamedTuple):
     outcomes: int
     quantiles: tuple[float, ...]
     """`QUANTILES`, those that have not come yet allowed for (Kaplan & Meier 1958); inf where a share does not come."""
+    within: tuple[float, ...]
+    """The same quantiles of those outcomes that come in the time that the log covers; inf where none does."""
     longest: float
     """Of those that came; nan where none did."""
     curve: tuple[tuple[float, ...], tuple[float, ...]]
@@ -101,6 +103,7 @@ def _plain(group: DelayGroup) -> dict[str, Any]:
         "outcomes": group.outcomes,
         "missing": _number(group.missing),
         "quantiles": [_number(each) for each in group.quantiles],
+        "within": [_number(each) for each in group.within],
         "longest": _number(group.longest),
         "curve": {"delays": delays, "shares": shares},
     }
@@ -134,8 +137,7 @@ def profile(log: Log, settled: Log | None = None) -> DelayProfile | None:
     if log.durations is not None:
         unit = "seconds" if log.in_seconds else "units of time"
         delays = np.where(came, log.durations, np.inf)
-        # a log without the times of decisions is complete: what has not come by its end does not come
-        ages = np.full(size, np.inf) if log.times is None else log.end - log.times
+        ages = log.ages
     good = log.rewards >= 0.5
     cohort = _cohort(delays, ages)
     return DelayProfile(
@@ -183,10 +185,11 @@ def _group(name: str, delays: Floats, ages: Floats) -> DelayGroup:
     longest = float(delays[came].max()) if came.any() else math.nan
     times, shares = kaplan_meier(delays, ages)
     quantiles = quantiles_of(times, shares, QUANTILES)
+    within = quantiles_of(times, shares / shares[-1] if shares.size else shares, QUANTILES)
     # as many delays as a curve needs, by equal steps of their shares
     kept = np.unique(np.searchsorted(shares, np.linspace(0.0, shares[-1], CURVE))) if shares.size else slice(0)
     curve = tuple(times[kept].tolist()), tuple(shares[kept].tolist())
-    return DelayGroup(name, delays.size, int(came.sum()), quantiles, longest, curve)
+    return DelayGroup(name, delays.size, int(came.sum()), quantiles, within, longest, curve)
 
 
 def quantiles_of(times: Floats, shares: Floats, wanted: Sequence[float]) -> tuple[float, ...]:

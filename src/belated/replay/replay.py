@@ -11,12 +11,18 @@ from belated.errors import InvalidValue, unknown
 from belated.inference import Estimate, Estimates, estimates
 from belated.inference.method import Options
 from belated.logs import Log
+from belated.logs.deadlines import with_deadline
 from belated.replay.delay_profile import DelayProfile, profile
 from belated.replay.off_policy import off_policy
 from belated.replay.values import MOST_ROWS, LearnerValue, learner_values
+from belated.specs import duration
 
 DEFAULT_LEARNERS = ("guarded", "robust", "thompson", "klucb", "ucb", "uniform")
 ASSIGNED = ("uniform", "shares")
+MOST_NAMED = 6
+"""Arms that a warning names."""
+FEW = 5
+"""Decisions of an arm that may be a slip."""
 FAR = 5.0
 """Standard errors beyond which propensities and what was chosen do not agree."""
 
@@ -106,7 +112,7 @@ def replay_log(
     *,
     assigned: str | None = None,
     deadline: int | None = None,
-    deadline_after: float | None = None,
+    deadline_after: float | str | None = None,
     missing_loss: float | None = None,
     alpha: float = 0.05,
     control: Any = None,
@@ -126,8 +132,8 @@ def replay_log(
         How arms were assigned, where the log has no propensities: `"uniform"`, every arm with the same probability, or
         `"shares"`, at random with the shares that the log shows, the same at all times.
     deadline, deadline_after, missing_loss
-        After so many more decisions, or so much time, a decision without an outcome has this loss (1 by default), and
-        later outcomes do not count. By default outcomes are waited for.
+        After so many more decisions, or so much time (`"7d"`, or a number in the unit of the log), a decision without
+        an outcome has this loss (1 by default), and later outcomes do not count. By default outcomes are waited for.
     alpha, control, outcomes
         As in `belated.inference.estimates`. Intervals of learners' values hold with probability 1 - alpha, too.
     seed
@@ -147,8 +153,8 @@ def replay_log(
     Options(alpha, control, outcomes=outcomes).check(log.labels)
     if not log.arms.size:
         raise InvalidValue("the log has no decisions; at least one is needed", "log")
-    raw, warnings = _with_propensities(log, assigned)
-    settled, old_enough = _with_deadline(raw, deadline, deadline_after, missing_loss)
+    raw, odd = _with_propensities(log, assigned)
+    settled, old_enough, late = _with_deadline(raw, deadline, deadline_after, missing_loss)
     valued = settled.head(old_enough)
     return Replay(
         log=settled,
@@ -159,26 +165,49 @@ def replay_log(
         alpha=alpha,
         old_enough=old_enough,
         rows_replayed=min(old_enough, most_rows),
-        warnings=warnings,
+        warnings=(*late, *odd, *_odd_arms(raw)),
     )
 
 
 def _with_deadline(
-    log: Log, deadline: int | None, deadline_after: float | None, missing_loss: float | None
-) -> tuple[Log, int]:
-    """Return the log with its deadline, and how many of its decisions are as old as that."""
-    if deadline is not None and deadline_after is not None:
-        raise InvalidValue("deadline and deadline_after are both given; one of them is needed", "deadline")
-    size = log.arms.size
-    loss = 1.0 if missing_loss is None else missing_loss
-    if deadline is not None:
-        return log.with_deadline(deadline, loss), max(size - deadline, 0)
-    if deadline_after is not None:
-        settled = log.with_deadline_after(deadline_after, loss)
-        return settled, int(np.count_nonzero(log.end - np.asarray(log.times) >= deadline_after))
-    if missing_loss is not None:
-        raise InvalidValue(f"missing_loss is {missing_loss!r}, but there is no deadline", "missing_loss")
-    return log, size
+    log: Log, deadline: int | None, deadline_after: float | str | None, missing_loss: float | None
+) -> tuple[Log, int, list[str]]:
+    """Return the log with its deadline, how many of its decisions are as old as that, and what it does not count."""
+    after = None if deadline_after is None else duration("deadline_after", deadline_after, log.in_seconds)
+    settled = with_deadline(log, deadline, after, missing_loss)
+    if settled is None:
+        if missing_loss is not None:
+            raise InvalidValue(f"missing_loss is {missing_loss!r}, but there is no deadline", "missing_loss")
+        return log, log.arms.size, []
+    warnings = []
+    if late := int(settled.late.sum()):
+        came = ~np.isnan(log.rewards) & settled.old_enough
+        shares = []
+        for k, label in enumerate(log.labels):
+            mine = came & (log.arms == k)
+            if mine.any() and k < MOST_NAMED:
+                shares.append(f"{100 * settled.late[mine].mean():.3g} % of {label}'s")
+        warnings.append(
+            f"{late:,} of {int(came.sum()):,} outcomes came after the deadline and do not count: {', '.join(shares)}."
+            " Where these shares differ, a longer deadline may name another winner."
+        )
+    return settled.log, int(settled.old_enough.sum()), warnings
+
+
+def _odd_arms(log: Log) -> list[str]:
+    """Return a warning for arms that were chosen so rarely that they may be slips."""
+    counts = np.bincount(log.arms, minlength=len(log.labels))
+    few = [
+        f"{label} ({count})"
+        for label, count in zip(log.labels, counts.tolist(), strict=True)
+        if 0 < count <= FEW and 100 * count < np.median(counts)
+    ]
+    if not few:
+        return []
+    return [
+        f"Arms with very few decisions: {', '.join(few[:MOST_NAMED])}. If they are slips, name all arms that there are:"
+        " others are then bad rows."
+    ]
 
 
 def _with_propensities(log: Log, assigned: str | None) -> tuple[Log, tuple[str, ...]]:
@@ -217,7 +246,8 @@ def _odd_propensities(log: Log) -> list[str]:
             often = "more" if mean > 1.0 else "less"
             warnings.append(
                 f"Arm {label} was chosen {often} often than its propensities say, {mean:.3g} times as often: they may"
-                " not be the true ones, and then the values of learners are wrong."
+                " not be the true ones, and then the values of learners are wrong. Where arms were assigned at random"
+                " with other shares, say that they were assigned by shares."
             )
     return warnings
 

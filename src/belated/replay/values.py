@@ -98,7 +98,7 @@ def cannot_carry(log: Log) -> str | None:
     if np.isnan(log.propensities).any():
         return (
             "the log does not say with which probability its arms were chosen; a column of propensities is needed, or"
-            " --assigned uniform where every arm had the same chance"
+            " arms that are said to be assigned at random: uniform, or by the shares of the log (--assigned)"
         )
     chosen = np.bincount(log.arms, minlength=len(log.labels))
     if not chosen.all():

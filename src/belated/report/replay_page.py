@@ -19,14 +19,14 @@ MOST_FOR_COURSE = 2_000_000
 
 def page(replay: Replay, source: str, notes: Sequence[str], command: str) -> str:
     """Return the page. `notes` say how the log was read, `command` what was asked for."""
-    log, found, profile = replay.log, replay.estimates, replay.delays
+    found, profile = replay.estimates, replay.delays
     arms = shown_estimates.arms_table(found)
     differences = shown_estimates.differences_table(found) if found.differences else None
     told = [each for each in replay.values if each.refused is None]
     return render(
         "replay.html",
         source=source,
-        summary=repr(log)[4:-1],
+        summary=replays.summary(replay),
         notes=[*notes, *replay.warnings],
         verdict=found.verdict,
         reproduced=None if replay.reproduced is None else replay.reproduced.sentence,
@@ -42,7 +42,7 @@ def page(replay: Replay, source: str, notes: Sequence[str], command: str) -> str
         bound=None if profile is None else replays.bound_sentence(replay),
         value_sentences=replays.value_sentences(replay),
         values={"header": replays.value_header(), "rows": replays.value_rows(replay)} if told else None,
-        shares={"header": ["learner", "arms", "given up"], "rows": replays.share_rows(replay)} if told else None,
+        shares={"header": replays.SHARES_HEADER, "rows": replays.share_rows(replay)} if told else None,
         value_figure=_image(replays.draw_values(replay), "What each learner is worth, with intervals")
         if told
         else None,

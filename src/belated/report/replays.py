@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from belated.inference import Estimate
-from belated.replay.delay_profile import LIKELY, QUANTILES, DelayGroup, DelayProfile
+from belated.replay.delay_profile import LIKELY, DelayGroup, DelayProfile
 from belated.replay.ranks import RankTest
 from belated.replay.replay import Replay
 from belated.replay.values import METHODS, LearnerValue
@@ -19,7 +19,7 @@ MOST_ROWS = 12
 MOST_CURVES = 6
 MOST_SHARES = 3
 """Arms that are named of what a learner plays."""
-DELAYS_HEADER = ("decisions of", "decisions", "no outcome", "half within", "90 %", "99 %", "longest")
+DELAYS_HEADER = ("decisions of", "decisions", "no outcome", "half come within", "90 %", "99 %", "longest")
 _UNITS = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
 
 
@@ -41,7 +41,7 @@ def _group_row(group: DelayGroup, unit: str) -> list[str]:
         group.name,
         f"{group.decisions:,}",
         missing,
-        *(delay(each, unit) for each in group.quantiles),
+        *(delay(each, unit) for each in group.within),
         delay(group.longest, unit),
     ]
 
@@ -73,27 +73,25 @@ def delay_sentences(profile: DelayProfile) -> list[str]:
     """Return what the delays are like, and whether they depend on the arm or the outcome."""
     overall, unit = profile.overall, profile.unit
     in_unit = "" if unit == "seconds" else f" {unit}"
-    parts = [
-        f"{100 * q:g} % within {delay(value, unit)}{in_unit}"
-        for q, value in zip(QUANTILES, overall.quantiles, strict=True)
-        if math.isfinite(value)
-    ]
-    come = f"Of all outcomes, {', '.join(parts)} come" if parts else "Fewer than half of the decisions get an outcome"
     told = [
-        f"{come}; {100 * overall.missing:.3g} % of decisions have none. At most"
+        f"{100 * overall.missing:.3g} % of decisions have no outcome. At most"
         f" {counted(profile.most_outstanding, 'decision')} waited for outcomes at once."
     ]
-    told.append(_dependence(profile.depends_on_arm, "arm", ""))
-    if profile.missing_by_arm is not None and profile.missing_by_arm.p_value < LIKELY:
-        told.append("How many outcomes come at all depends on the arm.")
+    if overall.outcomes:
+        half, most, nearly = (f"{delay(each, unit)}{in_unit}" for each in overall.within)
+        told[0] = (
+            f"Of the outcomes that come, half come within {half}, 90 % within {most}, 99 % within {nearly}. {told[0]}"
+        )
+    told.append(_dependence(profile.depends_on_arm, "delays depend on the arm", ""))
+    told.append(_dependence(profile.missing_by_arm, "how many outcomes come at all depends on the arm", ""))
     wins, losses = profile.by_outcome
-    sooner = "good" if wins.quantiles[0] < losses.quantiles[0] else "bad"
+    sooner = "good" if wins.within[0] < losses.within[0] else "bad"
     told.append(
         _dependence(
             profile.depends_on_outcome,
-            "outcome",
-            f" Half of the good ones came within {delay(wins.quantiles[0], unit)}{in_unit}, half of the bad ones within"
-            f" {delay(losses.quantiles[0], unit)}{in_unit}. While {sooner} news comes sooner, what has arrived is no"
+            "delays depend on the outcome",
+            f" Half of the good ones came within {delay(wins.within[0], unit)}{in_unit}, half of the bad ones within"
+            f" {delay(losses.within[0], unit)}{in_unit}. While {sooner} news comes sooner, what has arrived is no"
             " fair sample: use settled outcomes.",
         )
     )
@@ -106,12 +104,27 @@ def delay_sentences(profile: DelayProfile) -> list[str]:
 
 
 def _dependence(test: RankTest | None, what: str, more: str) -> str:
+    """Return whether something depends on something, by a test by ranks."""
     if test is None:
-        return f"Whether delays depend on the {what} cannot be told: there are too few outcomes."
+        return f"Whether {what} cannot be told: there are too few outcomes."
     found = f"p = {test.p_value:.2g}" if test.p_value >= 1e-12 else "p < 1e-12"
     if test.p_value < LIKELY:
-        return f"Delays depend on the {what} (Kruskal and Wallis's test, {found}).{more}"
-    return f"Delays do not seem to depend on the {what} (Kruskal and Wallis's test, {found})."
+        return f"{what[0].upper()}{what[1:]} ({found}).{more}"
+    return f"No clear sign that {what} ({found}; called below {LIKELY:g})."
+
+
+def summary(replay: Replay) -> str:
+    """Return how many decisions there are, and what became of them."""
+    log, raw = replay.log, replay.delays
+    told = f"{counted(log.arms.size, 'decision')} of {counted(len(log.labels), 'arm')}"
+    known = int((~np.isnan(log.rewards)).sum())
+    came = known if raw is None else raw.overall.outcomes
+    parts = [f"{counted(came, 'outcome')} came"]
+    if came < known:
+        parts.append(f"{known - came:,} taken as missing at the deadline")
+    if known < log.arms.size:
+        parts.append(f"{log.arms.size - known:,} still open")
+    return f"{told}: {', '.join(parts)}"
 
 
 def bound_sentence(replay: Replay) -> str:
@@ -130,47 +143,67 @@ def bound_sentence(replay: Replay) -> str:
     )
 
 
-def _interval(estimate: Estimate) -> str:
-    return f"{number(estimate.value)} ({estimate.low:.2g}–{estimate.high:.2g})"
+def _missing(replay: Replay) -> int:
+    """Return how many of the decisions that rewards are told of have none."""
+    return int(np.isnan(replay.log.rewards[: replay.old_enough]).sum())
+
+
+def _interval(estimate: Estimate, is_known: bool = True) -> str:
+    """Return a value with its interval; the interval alone, where rewards are missing that may be anything."""
+    ends = f"{estimate.low:.3g}–{estimate.high:.3g}"
+    return f"{number(estimate.value)} ({ends})" if is_known else ends
 
 
 def value_header() -> list[str]:
     """Return the headings of the table of learners."""
-    return ["learner", "rounds", *METHODS, "effective size"]
+    return ["learner", *METHODS]
 
 
 def value_rows(replay: Replay) -> list[list[str]]:
     """Return what each learner is worth as a table shows it, the best by `dr` first; the log itself last."""
+    is_known = not _missing(replay)
     told = sorted(
         (each for each in replay.values if each.refused is None), key=lambda each: -each.estimates["dr"].value
     )
     rows = [
         [
             each.learner + (" *" if each.warning else ""),
-            f"{each.rounds:,.0f}",
-            *(_interval(each.estimates[name]) for name in METHODS),
-            f"{each.effective_size:,.0f}",
+            *(_interval(each.estimates[name], is_known) for name in METHODS),
         ]
         for each in told
     ]
-    logged = f"{replay.old_enough:,}"
-    return [*rows, ["as logged", logged, _interval(replay.logged), *[""] * (len(METHODS) - 1), logged]]
+    return [*rows, ["as logged", _interval(replay.logged, is_known), *[""] * (len(METHODS) - 1)]]
 
 
 def value_table(replay: Replay) -> Table:
     """Return what each learner would have been worth."""
-    drops = {"ips": 1, "snips": 2, "effective size": 3}
+    drops = {"ips": 1, "snips": 2}
     columns = [Column(name, right=k > 0, drop=drops.get(name, 0)) for k, name in enumerate(value_header())]
     return Table(columns, value_rows(replay))
 
 
+SHARES_HEADER = ("learner", "rounds", "effective size", "given up", "plays most")
+
+
 def share_rows(replay: Replay) -> list[list[str]]:
-    """Return which arms each learner plays, and how much it gives up on."""
+    """Return how many rounds each learner has, how much rows tell of it, and which arms it plays."""
     return [
-        [each.learner, _shares(replay, each), f"{100 * each.skipped:.3g} %"]
+        [
+            each.learner,
+            f"{each.rounds:,.0f}",
+            f"{each.effective_size:,.0f}",
+            f"{100 * each.skipped:.3g} %",
+            _shares(replay, each),
+        ]
         for each in replay.values
         if each.refused is None
     ]
+
+
+def share_table(replay: Replay) -> Table:
+    """Return the same as a table."""
+    columns = [Column(name, right=0 < k < 4, fold=k == 4) for k, name in enumerate(SHARES_HEADER)]
+    return Table(columns, share_rows(replay))
 
 
 def _shares(replay: Replay, value: LearnerValue) -> str:
@@ -187,23 +220,13 @@ def value_sentences(replay: Replay) -> list[str]:
         if each.refused is not None:
             refused.setdefault(each.refused, []).append(each.learner)
     for reason, names in refused.items():
-        told.append(f"Not told of {', '.join(names)}: {reason}.")
+        told.append(f"Cannot be estimated for {', '.join(names)}: {reason}.")
     best = replay.best
-    if best is not None:
-        estimate, logged, gain = best.estimates["dr"], replay.logged, best.gain
-        assert gain is not None
-        rounds = f"over the {best.rounds:,.0f} rounds that the log is worth"
-        told.append(
-            f"{best.learner} does best {rounds}: {_interval(estimate)} reward a decision, where the log has"
-            f" {_interval(logged)}." + ("" if best.warning else f" On the same rows that is {_gain(gain)}")
-        )
-        told.append(
-            "Short runs are mostly learning: on more decisions than these, learners that find the best arm gain more."
-        )
+    if best is not None and not _missing(replay):
+        told += _about_best(replay, best)
     told += [f"* {warning}" for warning in dict.fromkeys(each.warning for each in replay.values if each.warning)]
     size = replay.log.arms.size
-    missing = int(np.isnan(replay.log.rewards[: replay.old_enough]).sum())
-    if missing:
+    if missing := _missing(replay):
         told.append(
             f"{counted(missing, 'decision')} without an outcome may be worth anything from 0 to 1, and the intervals of"
             " rewards allow for that. A deadline says what a missing outcome means."
@@ -216,9 +239,29 @@ def value_sentences(replay: Replay) -> list[str]:
     return told
 
 
-def _gain(gain: Estimate) -> str:
-    more = f"{number(gain.value)} more ({gain.low:.2g} to {gain.high:.2g})"
-    return f"{more}." if gain.low > 0.0 else f"{more}: the log does not show that it would have been better."
+def _about_best(replay: Replay, best: LearnerValue) -> list[str]:
+    """Return whether a learner is shown to be better than the log, and whether it had a chance."""
+    gain = best.gain
+    assert gain is not None
+    value = f"{_interval(best.estimates['dr'])} reward a decision, where the log has {_interval(replay.logged)}"
+    if best.warning is not None:
+        told = [f"The largest estimate is that of {best.learner}: {value}."]
+    elif gain.low > 0.0:
+        more = f"{number(gain.value)} more ({gain.low:.2g} to {gain.high:.2g})"
+        told = [f"{best.learner} would have earned more than the log: {value}; on the same rows {more}."]
+    else:
+        more = f"{gain.low:.2g} to {gain.high:.2g}"
+        told = [
+            f"No learner is shown to be better than the log. The largest estimate is that of {best.learner}: {value};"
+            f" the difference on the same rows is {more}."
+        ]
+    rounds = f"The log is worth runs of about {best.rounds:,.0f} rounds."
+    half = replay.delays.in_decisions.within[0] if replay.delays is not None else 0.0
+    if math.isfinite(half) and half >= best.rounds:
+        told.append(f"{rounds} Half of the outcomes take longer than that: hardly anything can be learned in time.")
+    else:
+        told.append(f"{rounds} On more decisions, learners that find the best arm gain more.")
+    return told
 
 
 def draw_delays(profile: DelayProfile) -> Any:

@@ -8,7 +8,7 @@ import numpy as np
 
 from belated.delays import Delays, FillsDelays
 from belated.environments import Public, Resampled
-from belated.errors import check_count
+from belated.errors import InvalidValue, check_count
 from belated.learners import Learner, TunedLearner
 from belated.simulation.informed import marked_names
 from belated.simulation.intervals import Interval, mean_interval
@@ -97,7 +97,7 @@ def design(
     rates: Sequence[float] | None = None,
     patients: int | None = None,
     *,
-    accrual: float = 1.0,
+    accrual: float | None = None,
     delay: Delays | FillsDelays | str | int | None = None,
     outcomes: Resampled | Public | str | None = None,
     control: str | int | None = None,
@@ -120,7 +120,8 @@ def design(
     patients
         How many are enrolled, at most.
     accrual, delay
-        How many patients are enrolled in a unit of time, such as a day, and how long an outcome takes in the same unit:
+        How many patients are enrolled in a unit of time, such as a day (1 by default, but not where the data are in
+        seconds), and how long an outcome takes in the same unit:
         a law of delay, a spec such as `"geometric:mean=10"`, or a whole number, none by default. Every outcome must
         come in the end.
     outcomes, control
@@ -148,10 +149,17 @@ def design(
     >>> bool(found.adaptive.alternative.best_share.mean > 0.5)
     True
     """
+    world = world_of(rates, delay, outcomes, control)
+    if accrual is None and world.unit == "second":
+        raise InvalidValue(
+            "accrual is missing, and the delays of the outcomes are in seconds; the number of patients enrolled in a"
+            " second is needed: 10 a day are 0.000116",
+            "accrual",
+        )
     plan = Plan(
-        world=world_of(rates, delay, outcomes, control),
+        world=world,
         patients=check_count("patients", patients, least=2),
-        accrual=accrual,
+        accrual=1.0 if accrual is None else accrual,
         learner=learner,
         share_floor=share_floor,
         stop=stop,
