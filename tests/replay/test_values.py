@@ -135,7 +135,8 @@ def test_uniform_play_on_another_log(few_passes: None) -> None:
     """
     rng = np.random.default_rng(11)
     arms = (rng.random(4000) < 0.3).astype(np.int64)
-    log = Log((0, 1), arms, (rng.random(4000) < np.array([0.2, 0.8])[arms]) * 1.0, np.array([0.7, 0.3])[arms])
+    rewards = (rng.random(4000) < np.array([0.2, 0.8])[arms]).astype(float)
+    log = Log((0, 1), arms, rewards, np.array([0.7, 0.3])[arms])
     (found,) = learner_values(log, ["uniform"])
     assert found.rounds == pytest.approx(1200, abs=60)
     assert found.shares == pytest.approx((0.5, 0.5), abs=0.04)
