@@ -1,6 +1,7 @@
 """`belated replay`: of a file, as tables, as JSON and as a page in a real browser; of an experiment of the service."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -50,10 +51,13 @@ def test_tables_and_sentences(log: Path, capsys: Captured) -> None:
     assert main(["replay", str(log), *ASKED]) == 0
     out, err = capsys.readouterr()
     assert "1,200 decisions of 3 arms" in out
-    assert "Delays do not seem to depend on the arm" in out
-    assert "How many outcomes come at all depends on the arm." in out
+    assert "No clear sign that delays depend on the arm (p = " in out
+    assert "How many outcomes come at all depends on the arm (p = " in out
+    assert "half come within" in out
     assert "Only good outcomes are in the log" in out
-    assert "guarded does best over the" in out
+    assert "guarded would have earned more than the log" in out
+    assert "came, " in out
+    assert "taken as missing at the deadline" in out
     assert "red wins: it is better than every other arm" in out
     assert "are younger than the deadline, and are left out of these rewards" in out
     assert "outcome_time is 'outcome_time'" in err
@@ -84,7 +88,7 @@ def test_a_refusal_says_why(tmp_path: Path, capsys: Captured) -> None:
     assert main(["replay", str(path), "--learners", "ucb"]) == 0
     out = capsys.readouterr().out
     assert "The log does not say when its outcomes came" in out
-    assert "Not told of ucb: the log does not say with which probability its arms were chosen" in out
+    assert "Cannot be estimated for ucb: the log does not say with which probability its arms were chosen" in out
     assert "rejection" not in out
     assert main(["replay", str(path), "--learners", "ucb", "--assigned", "uniform"]) == 0
     assert "rejection" in capsys.readouterr().out
@@ -99,6 +103,11 @@ def test_a_refusal_says_why(tmp_path: Path, capsys: Captured) -> None:
         (["--missing-loss", "1"], "missing_loss is 1.0, but there is no deadline"),
         (["--learners", "gard"], "unknown learner 'gard'"),
         (["--control", "pink"], "unknown control 'pink'"),
+        (
+            ["--deadline-after", "10"],
+            "deadline_after is '10' without a unit, and the log has dates; a time such as 10d",
+        ),
+        (["--deadline-after", "soon"], "deadline_after is 'soon'; a time such as 7d, 12h, 30m or 45s is needed"),
         (["--most-rows", "0"], "most_rows is 0; a whole number of at least 1 is needed"),
         (["--arm", "nix"], "has no column 'nix'"),
     ],
@@ -108,10 +117,26 @@ def test_what_is_refused(arguments: list[str], words: str, log: Path, capsys: Ca
     assert words in capsys.readouterr().err
 
 
-def test_a_time_that_is_none(log: Path, capsys: Captured) -> None:
-    with pytest.raises(SystemExit):
-        main(["replay", str(log), "--deadline-after", "-3"])
-    assert "a number above 0, or a time such as 7d, is needed" in capsys.readouterr().err
+def test_what_a_deadline_leaves_out_is_told(log: Path, capsys: Captured) -> None:
+    assert main(["replay", str(log), "--learners", "uniform", "--deadline-after", "1h"]) == 0
+    out = capsys.readouterr().out
+    assert re.search(r"\d+ of \d+ outcomes came after the deadline and do not count: [\d.]+ % of <b>green", out)
+
+
+def test_without_a_deadline_there_is_no_value(log: Path, capsys: Captured) -> None:
+    """Missing rewards may be anything: bounds, and nobody is called the best."""
+    assert main(["replay", str(log), "--learners", "guarded", "uniform"]) == 0
+    out = capsys.readouterr().out
+    assert "may be worth anything from 0 to 1" in out
+    assert "earned more" not in out
+    assert re.search(r"guarded \*? +0\.\d+–[01]", out)
+
+
+def test_an_arm_that_may_be_a_slip(tmp_path: Path, capsys: Captured) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("arm,reward\n" + "a,1\nb,0\n" * 300 + "bb,1\n")
+    assert main(["replay", str(path), "--learners", "ucb", "--assigned", "shares"]) == 0
+    assert "Arms with very few decisions: bb (1)." in capsys.readouterr().out
 
 
 @pytest.fixture(scope="module")
@@ -137,7 +162,7 @@ def test_the_page(log: Path, browser: Browser, tmp_path: Path, capsys: Captured)
     assert tab.page.locator("main b").count() == 0
     text = tab.page.inner_text("main")
     assert "<b>green</b>" in text
-    assert "guarded does best" in text
+    assert "guarded would have earned more" in text
     assert "red wins" in text
     assert f"belated replay {log} --learners guarded uniform --deadline-after 12h" in text
     tab.page.locator("summary").click()

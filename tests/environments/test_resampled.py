@@ -131,21 +131,24 @@ def test_a_deadline_in_decisions() -> None:
     assert not world.loses_outcomes
     kind = Resampled(timed(), deadline=3, missing_loss=0.25)
     assert kind.losses.tolist() == [0.0, 0.5, 0.25]
-    assert Resampled(timed(), deadline=2).counts.tolist() == [2, 2]
+    assert Resampled(timed(), deadline=2).counts.tolist() == [3, 3]  # all is known then
     in_time = Resampled(timed(), deadline=4)
     assert (in_time.losses.tolist(), in_time.waits.tolist()) == ([0.0, 0.0], [0, 4])
 
 
 def test_a_deadline_in_time() -> None:
-    """The log ends at 60. After 30, the outcome of the second is late, and its default comes 3 decisions later; those
-    made after 30 are too young.
+    """The log ends at 60. After 30.1, the outcome of the second is late, and its default comes 3 decisions later; those
+    made after 29.9 are too young. After 30 the fourth has its default, so that all is known.
     """
-    world = Resampled(timed(), deadline_after=30.0)
-    assert world.counts.tolist() == [2, 2]
-    assert world.losses.tolist() == [0.0, 0.5, 1.0, 1.0]
-    assert world.waits.tolist() == [0, 2, 3, 2]  # of the last one, all decisions that there are
-    assert Resampled(timed(), deadline_after=30.1).counts.tolist() == [2, 1]
-    with pytest.raises(InvalidValue, match="a deadline in time needs the time of each decision"):
+    world = Resampled(timed(), deadline_after=30.1)
+    assert world.counts.tolist() == [2, 1]
+    assert world.losses.tolist() == [0.0, 0.5, 1.0]
+    assert world.waits.tolist() == [0, 2, 3]
+    known = Resampled(timed(), deadline_after=30.0)
+    assert known.counts.tolist() == [3, 3]
+    assert known.losses.tolist() == [0.0, 0.5, 1.0, 1.0, 1.0, 0.0]
+    assert known.waits.tolist() == [0, 2, 0, 3, 2, 0]  # of the fourth, all decisions that there are
+    with pytest.raises(InvalidValue, match="a deadline in time needs the time that outcomes took"):
         Resampled(small(), deadline_after=30.0)
 
 
@@ -154,9 +157,9 @@ def test_accrual_turns_time_into_decisions() -> None:
     log = timed(rewards=np.array([1.0, 1.0, 0.5, 1.0, 0.0, 1.0]), durations=np.array([5.0, 45.0, 20.0, 0.0, 4.0, 10.0]))
     assert Resampled(log, accrual=0.1).waits.tolist() == [1, 2, 1, 5, 0, 1]
     assert Resampled(log, accrual=2).waits.tolist() == [10, 40, 8, 90, 0, 20]
-    thirds = timed(rewards=np.ones(6), durations=np.array([1.1, 2.2, 0.3, 4.4, 0.6, 0.7]))
-    assert 1.1 * 10 > 11.0
-    assert Resampled(thirds, accrual=10).waits.tolist() == [11, 3, 6, 22, 44, 7]
+    tenths = timed(rewards=np.ones(6), durations=np.array([1.1, 2.2, 0.3, 4.4, 0.6, 0.7]))
+    assert 1.1 * 100 > 110.0
+    assert Resampled(tenths, accrual=100).waits.tolist() == [110, 30, 60, 220, 440, 70]
     assert Resampled(timed(), accrual=0.1, missing_loss=1.0).waits.tolist() == [1, 2, 1, 5, NEVER, 1]
     with pytest.raises(InvalidValue, match="accrual is 2, but the log does not say how much time outcomes took"):
         Resampled(small(), accrual=2)

@@ -260,15 +260,23 @@ def test_a_deadline_in_time() -> None:
     young = timed(rewards=np.array([1.0, 0.0, NAN, NAN, 0.0]), durations=np.array([1.0, 8.0, np.inf, np.inf, 3.0]))
     np.testing.assert_array_equal(young.with_deadline_after(8.0, 1.0).rewards, [1.0, 0.0, 0.0, 0.0, 0.0])
     np.testing.assert_array_equal(young.with_deadline_after(8.1, 1.0).rewards, [1.0, 0.0, 0.0, NAN, 0.0])
-    for missing in ("times", "durations"):
-        with pytest.raises(
-            InvalidValue, match="a deadline in time needs the time of each decision and of each outcome"
-        ):
-            timed(**{missing: None}).with_deadline_after(5.0, 1.0)
+    with pytest.raises(InvalidValue, match="a deadline in time needs the time that outcomes took"):
+        timed(durations=None).with_deadline_after(5.0, 1.0)
     with pytest.raises(InvalidValue, match=r"deadline is 0\.0; a positive number is needed"):
         log.with_deadline_after(0.0, 1.0)
     with pytest.raises(InvalidValue, match=r"missing_loss is 2\.0"):
         log.with_deadline_after(5.0, 2.0)
+
+
+def test_a_deadline_in_time_where_only_delays_are_known() -> None:
+    """Such a log is complete. Two decisions in a unit of time: a deadline after 2.5 is five decisions."""
+    log = Log.from_arrays(["a", "b", "a"], rewards=[1.0, 0.0, None], waits=[1.0, 8.0, np.inf])
+    log = Log(**{**vars(log), "durations": np.array([0.5, 4.0, np.inf])})
+    found = log.with_deadline_after(2.5, 0.25)
+    np.testing.assert_array_equal(found.rewards, [1.0, 0.75, 0.75])
+    np.testing.assert_array_equal(found.durations, [0.5, 2.5, 2.5])
+    np.testing.assert_array_equal(found.waits, [1.0, 5.0, 5.0])
+    assert np.isinf(log.ages).all()
 
 
 def test_a_deadline_in_decisions_has_its_time() -> None:

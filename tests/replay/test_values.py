@@ -135,7 +135,8 @@ def test_uniform_play_on_another_log(few_passes: None) -> None:
     """
     rng = np.random.default_rng(11)
     arms = (rng.random(4000) < 0.3).astype(np.int64)
-    log = Log((0, 1), arms, (rng.random(4000) < np.array([0.2, 0.8])[arms]) * 1.0, np.array([0.7, 0.3])[arms])
+    rewards = (rng.random(4000) < np.array([0.2, 0.8])[arms]).astype(float)
+    log = Log((0, 1), arms, rewards, np.array([0.7, 0.3])[arms])
     (found,) = learner_values(log, ["uniform"])
     assert found.rounds == pytest.approx(1200, abs=60)
     assert found.shares == pytest.approx((0.5, 0.5), abs=0.04)
@@ -265,7 +266,10 @@ def test_logs_that_cannot_carry_a_learner(few_passes: None) -> None:
     refused = {
         "the log does not say with which probability": changed(log, propensities=np.append(np.nan, [0.5] * 199)),
         "arm 'c' was never chosen": changed(log, labels=("a", "b", "c")),
-        "all propensities are 1: other arms had no chance": changed(log, propensities=np.ones(200)),
+        "200 of 200 decisions have a propensity of 1: other arms had no chance": changed(
+            log, propensities=np.ones(200)
+        ),
+        "1 of 200 decisions have a propensity of 1": changed(log, propensities=np.append(1.0, [0.5] * 199)),
         "the least propensity is 0.495, so that 200 decisions are worth 99 rounds of another learner; 100 are needed": (
             changed(log, propensities=np.append(0.495, [0.5] * 199))
         ),

@@ -41,8 +41,8 @@ class Resampled(Environment):
         many decisions late. By default a delay is as many decisions as it was in the log.
     deadline, deadline_after, missing_loss
         After so many decisions, or so much time (7d, or a number in the unit of the log), a decision without an outcome
-        has this loss (1 by default), and later outcomes do not count. Decisions that are younger than that at the end of
-        the log are left out. `missing_loss` without a deadline: outcomes that are missing never come, and count with
+        has this loss (1 by default), and later outcomes do not count. Decisions that are younger than that at the end
+        of the log are left out. `missing_loss` without a deadline: outcomes that are missing never come, and count with
         this loss in the regret.
 
     >>> from belated.environments import Resampled

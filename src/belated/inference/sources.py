@@ -54,8 +54,8 @@ def estimates(
         all outcomes, valid where delays do not depend on them; `"bounded"`: all decisions, unknown rewards anything
         from 0 to 1.
     deadline, deadline_after, missing_loss
-        Decisions without an outcome after so many more decisions, or after so much time (`"7d"`, or a number in the unit
-        of the log), have this loss (1 by default), and later outcomes do not count.
+        Decisions without an outcome after so many more decisions, or after so much time (`"7d"`, or a number in the
+        unit of the log), have this loss (1 by default), and later outcomes do not count.
     """
     if isinstance(source, HasLog):
         log = source.log()

@@ -144,6 +144,7 @@ def read_actg175() -> Log:
         arms=arms[known],
         rewards=np.where(failed, 0.0, 1.0)[known],
         propensities=np.full(int(known.sum()), 1.0 / len(TREATMENTS)),
+        waits=np.where(failed, days, float(HORIZON))[known],  # at one patient a day
         durations=np.where(failed, days, float(HORIZON))[known],
     )
 
@@ -161,6 +162,7 @@ def read_rossi() -> Log:
         arms=rows["fin"].to_numpy().astype(np.int64),
         rewards=np.where(arrested, 0.0, 1.0),
         propensities=np.full(arrested.size, 0.5),
+        waits=np.where(arrested, weeks, float(YEAR)),  # at one a week
         durations=np.where(arrested, weeks, float(YEAR)),
     )
 

@@ -104,8 +104,11 @@ def cannot_carry(log: Log) -> str | None:
     if not chosen.all():
         return f"arm {log.labels[int(np.argmin(chosen))]!r} was never chosen: nothing is known of it"
     least = float(log.propensities.min())
-    if least == 1.0:
-        return "all propensities are 1: other arms had no chance, so that nothing is known of what they would have done"
+    if certain := int((log.propensities == 1.0).sum()):
+        return (
+            f"{certain:,} of {log.arms.size:,} decisions have a propensity of 1: other arms had no chance there, and"
+            " nothing tells what they would have done"
+        )
     worth = math.floor(least * log.arms.size)
     if worth < FEWEST_ROUNDS:
         return (
