@@ -93,7 +93,7 @@ def assert_same(log: Log, other: Log) -> None:
     assert (log.durations is None) == (other.durations is None)
     if log.durations is not None and other.durations is not None:
         # a difference may be rounded up
-        np.testing.assert_array_almost_equal_nulp(log.durations, other.durations, nulp=2)
+        np.testing.assert_allclose(log.durations, other.durations, rtol=1e-15)
 
 
 def plain(value: Any) -> Any:
