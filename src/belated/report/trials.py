@@ -39,7 +39,7 @@ def arm_table(design: Design) -> Table:
 def analysis_table(design: Design) -> Table:
     """Return what each analysis finds."""
     header, *rows = analysis_rows(design)
-    drops = {"patients": 1, "for a treatment": 2}
+    drops = {"patients": 1, "for a treatment": 2, "wrong arm": 3}
     columns = [Column(name, right=k > 0, drop=drops.get(name, 0)) for k, name in enumerate(header)]
     adaptive, fixed = design.designs
     return Table(columns, rows, headings={0: adaptive.name, len(adaptive.analyses): fixed.name})
