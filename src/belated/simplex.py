@@ -3,8 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from belated.core.ftrl import FEWEST_ARMS, LOSSES_AT, MOST, MOST_ARMS, SOLVE, size, solve
-from belated.core.kernels import entry
+from belated.core.ftrl import FEWEST_ARMS, MOST, MOST_ARMS, distribution
 from belated.errors import InvalidValue
 
 
@@ -36,8 +35,4 @@ def ftrl_distribution(loss_estimates: ArrayLike, tsallis_rate: float, entropy_ra
             raise InvalidValue(f"{name} is {rate}; 0 or a number from {1.0 / MOST:g} to {MOST:g} is needed")
     if tsallis_rate == 0.0 == entropy_rate:
         raise InvalidValue("tsallis_rate and entropy_rate are both 0; at least one must be positive")
-    state = np.zeros(size(losses.size))
-    state[LOSSES_AT.places(losses.size)] = losses
-    p = np.empty(losses.size)
-    entry(solve, SOLVE)(state, float(tsallis_rate), float(entropy_rate), p)
-    return p
+    return distribution(losses, float(tsallis_rate), float(entropy_rate))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from belated import Bandit
-from belated.core.rounds import draw_arm
+from belated.core.shares import draw_arm
 
 
 def test_a_draw_beyond_the_sum_falls_on_the_last_arm_that_has_a_share() -> None:

@@ -11,7 +11,8 @@ import pytest
 
 import belated
 from belated import InvalidValue, learners
-from belated.core.rounds import FOREVER, draw_arm
+from belated.core.rounds import FOREVER
+from belated.core.shares import draw_arm
 from belated.learners import PythonLearner
 from belated.simulation import replay
 from belated.simulation.rejection import LoggedRows, Rejection, RowNotes

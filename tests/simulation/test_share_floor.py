@@ -12,7 +12,7 @@ import pytest
 from belated import Bandit, audit, learners, simulate
 from belated.cli.league import variants
 from belated.core.kernels import Vector, kernel
-from belated.core.rounds import put_floor
+from belated.core.shares import put_floor
 from belated.delays import NoDelay
 from belated.environments import Bernoulli
 from belated.league import LeaguePlan, competitors, play

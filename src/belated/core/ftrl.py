@@ -20,8 +20,9 @@ import math
 
 import numpy as np
 from numba import types
+from numpy.typing import NDArray
 
-from belated.core.kernels import STATE, VECTOR, Vector, kernel
+from belated.core.kernels import STATE, VECTOR, Vector, entry, kernel
 from belated.core.layout import Layout
 
 # The state of a learner built on the solver: SINGLES single numbers, then blocks of LANES arms, each block field by
@@ -313,3 +314,11 @@ def add_loss(state: Vector, arm: int, amount: float) -> None:
 
 
 SOLVE = types.void(STATE, types.float64, types.float64, VECTOR)
+
+
+def distribution(losses: NDArray[np.float64], a: float, b: float) -> NDArray[np.float64]:
+    """Return x for these losses and rates, not both 0, from nothing."""
+    state, x = np.zeros(size(losses.size)), np.empty(losses.size)
+    state[LOSSES_AT.places(losses.size)] = losses
+    entry(solve, SOLVE)(state, a, b, x)
+    return x

@@ -2,12 +2,15 @@
 
 Round t, in this order (Masoudian, Zimmert & Seldin 2024, Algorithm 1, read causally; docs/math.md):
 
-1. open: the outstanding decisions are counted, the learner writes its distribution p, the run's floor is put under it,
-   an arm is drawn from it;
+1. open: the outstanding decisions are counted, the learner writes its distribution p, the run's limits are put on it
+   (`belated.core.shares`), an arm is drawn from it;
 2. the decision is remembered: its arm, its propensity, and the mark that the learner wants back with the outcome;
 3. arrivals: every outcome that comes before round t + 1 opens is learned from, with what was remembered;
 4. close: the oldest outstanding decision s < t with t - s >= patience is skipped, given up for good. For a learner that
    keeps skipped decisions it leaves the count only: its outcome is still learned from when it comes.
+
+Arms may come and go between rounds. Decisions of an arm that has left are remembered as those of no arm: they count as
+outstanding until their outcome comes or patience with them is over, and nothing is learned from them.
 
 Everything that a learner's run consists of is in five arrays (`Run`). Decisions are remembered in the slots of a table
 that the caller enlarges when it is full (`enlarge`). Slots of outstanding decisions form a list from the oldest to the
@@ -37,6 +40,7 @@ from belated.core.kernels import (
     kernel,
 )
 from belated.core.pages import USED
+from belated.core.shares import draw_arm, put_floor, put_limits
 
 NONE = -1
 KEPT = -2  # as `older` of a slot: skipped, but the outcome will be learned from
@@ -80,7 +84,9 @@ CLOCK = np.dtype(
         ("round_place", np.int64),
         ("pages_place", np.int64),
         ("keeps_skipped", np.int64),  # 1 where outcomes of skipped decisions are still learned from
-        ("share_floor", np.float64),  # the least probability of an arm, a setting of the run; 0 for none
+        # limits of the run: where they begin among the parameters, or NONE; the least probability of an arm, 0 for none
+        ("limits_place", np.int64),
+        ("share_floor", np.float64),
     ]
 )
 """The clock of a run: one record."""
@@ -124,6 +130,7 @@ def new_clock() -> NDArray[np.void]:
     """Return the clock before the first round; the learner has yet to be connected to it."""
     clock = np.zeros(1, dtype=CLOCK)
     clock[["oldest", "newest", "free"]] = (NONE, NONE, NONE)
+    clock["limits_place"] = NONE
     clock["drift"] = 1.0
     return clock
 
@@ -165,6 +172,15 @@ def enlarge(clock: NDArray[np.void], memory: NDArray[np.void]) -> NDArray[np.voi
     return larger
 
 
+def rearm_memory(memory: NDArray[np.void], kept: NDArray[np.int64], n_arms: int) -> None:
+    """Let remembered decisions speak of the arms as they are numbered now: kept has the former number of each arm, NONE
+    for one that has come. Those of arms that have left are of no arm.
+    """
+    now = np.full(n_arms + 1, NONE, dtype=np.int32)  # the last stands for NONE itself
+    now[kept[kept != NONE]] = np.flatnonzero(kept != NONE)
+    memory["arm"] = now[memory["arm"]]
+
+
 def outstanding_slots(clock: NDArray[np.void], memory: NDArray[np.void]) -> Iterator[tuple[int, int]]:
     """Yield (round, slot) of every outstanding decision, the oldest first."""
     slot = int(clock["oldest"][0])
@@ -191,33 +207,6 @@ def wants_pages(run: Run) -> bool:
 
 
 @kernel(inline=True)
-def draw_arm(p: Vector, draw: float) -> int:
-    """Return the first arm i with draw < p_1 + ... + p_i, or the last with p_i > 0 where rounding leaves the sum below
-    draw.
-
-    Counted, not searched: a loop that ends at a random place costs more than its steps.
-    """
-    total = 0.0
-    arm = 0
-    for i in range(p.size):
-        total += p[i]
-        arm += draw >= total
-    if arm == p.size:
-        arm -= 1
-        while p[arm] == 0.0:
-            arm -= 1
-    return arm
-
-
-@kernel(inline=True)
-def put_floor(p: Vector, floor: float) -> None:
-    """Give every arm at least a share: p_i becomes floor + (1 - K floor) p_i, uniform play with probability K floor."""
-    rest = 1.0 - p.size * floor  # at least 0 for every floor <= 1 / K, rounded as it is
-    for i in range(p.size):
-        p[i] = floor + rest * p[i]
-
-
-@kernel(inline=True)
 def open_round(run: Run, draw: float) -> float:
     """Open the next round: write the distribution that the arm is drawn from into p and return the learner's mark."""
     clock = run.clock[0]
@@ -228,6 +217,8 @@ def open_round(run: Run, draw: float) -> float:
     clock["cumulative_outstanding"] += outstanding
     clock["most_outstanding"] = max(clock["most_outstanding"], outstanding)
     mark = call_decide(clock["decide_address"], run.state, run.params, outstanding, run.p)
+    if clock["limits_place"] != NONE:
+        put_limits(run.p, run.params, clock["limits_place"])
     if clock["share_floor"] > 0.0:
         put_floor(run.p, clock["share_floor"])
     return mark
@@ -319,26 +310,41 @@ def _learn(
     call_learn(clock["learn_address"], run.state, run.params, arm, loss, propensity, mark)
 
 
+@kernel(inline=True)
+def _skip(run: Run, mark: float) -> None:
+    """Count an outstanding decision as skipped, and let the learner forget it unless it keeps it."""
+    clock = run.clock[0]
+    clock["outstanding"] -= 1
+    clock["skips"] += 1
+    if clock["keeps_skipped"] == 0 and clock["forget_address"] != 0:
+        call_forget(clock["forget_address"], run.state, run.params, mark)
+
+
 @kernel(inline=True, nogil=False)
 def arrive(run: Run, slot: int, loss: float) -> None:
-    """Learn from the outcome of an outstanding decision, and forget the decision."""
+    """Learn from the outcome of an outstanding decision, unless its arm has left, and forget the decision."""
     clock = run.clock[0]
     record = run.memory[slot]
-    _learn(
-        run,
-        record["round"],
-        record["arm"],
-        record["propensity"],
-        record["mark"],
-        record["count"],
-        loss,
-        record["older"] != KEPT,
-    )
-    if record["older"] == KEPT:
+    is_kept = record["older"] == KEPT
+    if record["arm"] != NONE:
+        _learn(
+            run,
+            record["round"],
+            record["arm"],
+            record["propensity"],
+            record["mark"],
+            record["count"],
+            loss,
+            not is_kept,
+        )
+    if is_kept:
         record["older"] = NONE
     else:
         _leave(run, slot)
-        clock["outstanding"] -= 1
+        if record["arm"] == NONE:
+            _skip(run, record["mark"])
+        else:
+            clock["outstanding"] -= 1
     free(run, slot)
 
 
@@ -354,16 +360,6 @@ def _is_over(run: Run, number: int) -> bool:
         return False
     clock["patience"] = math.ceil(patience)
     return waited >= clock["patience"]
-
-
-@kernel(inline=True)
-def _skip(run: Run, mark: float) -> None:
-    """Count an outstanding decision as skipped, and let the learner forget it unless it keeps it."""
-    clock = run.clock[0]
-    clock["outstanding"] -= 1
-    clock["skips"] += 1
-    if clock["keeps_skipped"] == 0 and clock["forget_address"] != 0:
-        call_forget(clock["forget_address"], run.state, run.params, mark)
 
 
 @kernel(inline=True)

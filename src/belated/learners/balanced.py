@@ -24,8 +24,9 @@ from collections.abc import Mapping
 
 from belated.core import ftrl, pages
 from belated.core.kernels import Vector, kernel
-from belated.learners import ftrl_steps, reduced_variance, robust
+from belated.learners import ftrl_steps, rearm, reduced_variance, robust
 from belated.learners.learner import Gauge, Learner, Pages, Parameter
+from belated.learners.rearm import Floats, Integers
 
 COST = ftrl_steps.OWN  # the running sum of costs
 HIGHEST = ftrl_steps.OWN + 1  # B, the largest value it has had
@@ -42,7 +43,7 @@ BASELINE = 2
 @kernel
 def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
     own = state[: int(state[HEAD + pages.FIRST])]
-    if own[ftrl_steps.ROUND] == 0.0:
+    if own[ARMS] != p.size:
         own[RATE_UNIT] = params[KAPPA] / math.log(p.size)
         own[ARMS] = p.size
     own[MOVED] = 0.0
@@ -77,6 +78,15 @@ def forget(state: Vector, params: Vector, mark: float) -> None:
     reduced_variance.forget(state, HEAD, mark)
 
 
+def rearmed(state: Floats, n_arms: int, kept: Integers) -> Floats:
+    """Rearm the leader, whose measured cost is taken back with its rates; a newcomer was below no threshold."""
+    before = float(state[ftrl_steps.ROUND])
+    new = rearm.growing_leader(state[: int(state[HEAD + pages.FIRST])], n_arms, kept)
+    if before:
+        new[[COST, HIGHEST]] *= math.sqrt(new[ftrl_steps.ROUND] / before)
+    return reduced_variance.rearmed(state, new, HEAD, n_arms, kept)
+
+
 def allowed_cost(values: Mapping[str, float], n_arms: int, total_outstanding: float) -> float:
     """Return sqrt(2 D_T log K / kappa), what B should not exceed (docs/theory.md, a sketch)."""
     kappa = values["kappa"]
@@ -93,6 +103,7 @@ LEARNER = Learner(
     learn=learn,
     patience=patience,
     forget=forget,
+    rearm=rearmed,
     pages=Pages(HEAD, reduced_variance.page_size),
     gauges=(Gauge("balance", "B, against √(2 D_T log K / κ)", "docs/theory.md, a sketch", HIGHEST, allowed_cost),),
     bias="implicit exploration",

@@ -62,6 +62,7 @@ LEARNER = Learner(
     losses_at=Layout(first=LOSSES),
     decide=decide,
     learn=learn,
+    fixed_arms="each of its copies has the arms that there were when it was made",
     pages=Pages(HEAD, page_size),
     parameters=(Parameter("base", "tsallis", 0.0, 1.0, "the learner to copy: tsallis or exp3", choices=BASES),),
 )

@@ -29,7 +29,10 @@ as long as it is old, so that memory is bounded: at most MOST_BLOCKS blocks howe
 
 import math
 
+import numpy as np
+
 from belated.core.kernels import Vector, kernel
+from belated.learners.rearm import Floats, Integers, columns
 
 BUCKETS = 48
 MOST_BLOCKS = 96
@@ -66,6 +69,15 @@ FIELDS = 13
 def size(n_arms: int) -> int:
     """Return how many numbers a table has."""
     return SINGLES + (FIELDS + 3 * BUCKETS) * n_arms + MOST_BLOCKS * (2 + n_arms)
+
+
+def rearmed(table: Floats, n_arms: int, kept: Integers) -> Floats:
+    """Return the table for other arms; of one that comes nothing has been counted."""
+    first = SINGLES + (FIELDS + 3 * BUCKETS) * n_arms
+    counts = columns(table[SINGLES:first].reshape(-1, n_arms), kept)
+    blocks = table[first:].reshape(MOST_BLOCKS, 2 + n_arms)
+    moved = np.concatenate([blocks[:, :2], columns(blocks[:, 2:], kept)], axis=1)
+    return np.concatenate([table[:SINGLES], counts.ravel(), moved.ravel()])
 
 
 @kernel(inline=True)

@@ -17,7 +17,7 @@ import math
 
 from belated.core import ftrl
 from belated.core.kernels import Vector, kernel
-from belated.learners import ftrl_steps
+from belated.learners import ftrl_steps, rearm
 from belated.learners.knowledge import LONGEST_DELAY
 from belated.learners.learner import Learner, Parameter
 
@@ -28,12 +28,14 @@ ENTROPY_CONSTANT = 2
 # Places among the solver's single numbers.
 TSALLIS_START = ftrl_steps.OWN  # eta_0
 ENTROPY_START = ftrl_steps.OWN + 1  # gamma_0
+ARMS = ftrl_steps.OWN + 2  # K, for which these were computed
 
 
 @kernel
 def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
     log_arms = math.log(p.size)
-    if state[ftrl_steps.ROUND] == 0.0:
+    if state[ARMS] != p.size:
+        state[ARMS] = p.size
         delay = params[LONGEST]
         root = p.size ** (1.0 / 3.0)
         state[TSALLIS_START] = params[TSALLIS_CONSTANT] * delay + (delay / (root * log_arms)) ** 2
@@ -53,6 +55,7 @@ LEARNER = Learner(
     losses_at=ftrl.LOSSES_AT,
     decide=decide,
     learn=ftrl_steps.learn,
+    rearm=rearm.leader,
     parameters=(
         LONGEST_DELAY,
         Parameter("tsallis_constant", 10.0, 0.0, 1e9, "10 in eta_0; recalled"),

@@ -14,9 +14,10 @@ recalled, not checked against the paper; it is a parameter.
 import math
 
 from belated.core.kernels import Vector, kernel
-from belated.learners import mean_steps
+from belated.learners import mean_steps, rearm
 from belated.learners.knowledge import HORIZON
 from belated.learners.learner import Learner, Parameter
+from belated.learners.rearm import Floats, Integers
 
 T = 0
 C = 1
@@ -49,6 +50,14 @@ def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
     return 0.0
 
 
+def rearmed(state: Floats, n_arms: int, kept: Integers) -> Floats:
+    """Rearm the means. All arms are active again: those that are clearly worse are eliminated at the next decision."""
+    new = rearm.means(state, n_arms, kept)
+    new[mean_steps.SINGLES + int(ELIMINATED) :: mean_steps.FIELDS] = 0.0
+    new[LAST] = 0.0
+    return new
+
+
 LEARNER = Learner(
     name="elimination",
     summary="plays arms in turn and eliminates those that are clearly worse; for stochastic losses only",
@@ -57,6 +66,7 @@ LEARNER = Learner(
     losses_at=mean_steps.LOSSES_AT,
     decide=decide,
     learn=mean_steps.learn,
+    rearm=rearmed,
     fair_arrivals=True,
     deterministic=True,
     parameters=(HORIZON, Parameter("radius_constant", 2.0, 1e-9, 1e6, "c in sqrt(c log T / n); recalled")),

@@ -7,7 +7,7 @@ exploration regret grows by exploration (mean gap) in every round.
 """
 
 from belated.core.kernels import Vector, kernel
-from belated.learners import mean_steps
+from belated.learners import mean_steps, rearm
 from belated.learners.learner import Learner, Parameter
 
 EXPLORATION = 0
@@ -27,6 +27,7 @@ LEARNER = Learner(
     losses_at=mean_steps.LOSSES_AT,
     decide=decide,
     learn=mean_steps.learn,
+    rearm=rearm.means,
     fair_arrivals=True,
     parameters=(Parameter("exploration", 0.1, 0.0, 1.0, "the share of decisions drawn uniformly"),),
 )

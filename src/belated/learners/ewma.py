@@ -8,7 +8,7 @@ faster than a mean over all time, and never converges.
 """
 
 from belated.core.kernels import Vector, kernel
-from belated.learners import mean_steps
+from belated.learners import mean_steps, rearm
 from belated.learners.learner import Learner, Parameter
 
 AVERAGE = mean_steps.ARM_OWN
@@ -39,6 +39,7 @@ LEARNER = Learner(
     losses_at=mean_steps.LOSSES_AT,
     decide=decide,
     learn=learn,
+    rearm=rearm.means,
     fair_arrivals=True,
     parameters=(
         Parameter("weight", 0.02, 1e-9, 1.0, "of the newest outcome in the average"),

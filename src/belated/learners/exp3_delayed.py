@@ -20,7 +20,7 @@ from collections.abc import Mapping
 
 from belated.core import ftrl
 from belated.core.kernels import Vector, kernel
-from belated.learners import ftrl_steps
+from belated.learners import ftrl_steps, rearm
 from belated.learners.knowledge import HORIZON, TOTAL_DELAY, optional
 from belated.learners.learner import Learner, Parameter, Value
 
@@ -108,6 +108,7 @@ LEARNER = Learner(
     losses_at=ftrl.LOSSES_AT,
     decide=decide,
     learn=learn,
+    rearm=rearm.leader,
     delay_at=DELAY,
     check=check,
     parameters=(

@@ -14,7 +14,7 @@ parameters.
 
 from belated.core import ftrl
 from belated.core.kernels import Vector, kernel
-from belated.learners import ftrl_steps
+from belated.learners import ftrl_steps, rearm
 from belated.learners.exp3_adaptive import ARMS_CONSTANT, DELAY_CONSTANT, PRICES, adaptive_rate
 from belated.learners.learner import Learner, Parameter
 
@@ -42,6 +42,7 @@ LEARNER = Learner(
     losses_at=ftrl.LOSSES_AT,
     decide=decide,
     learn=learn,
+    rearm=rearm.growing_leader,
     bias="a weight from the arrival, implicit exploration",
     parameters=(*PRICES, Parameter("exploration", 0.5, 0.0, 1e9, "gamma / eta; recalled")),
 )

@@ -15,7 +15,7 @@ import math
 
 from belated.core import ftrl
 from belated.core.kernels import Vector, kernel
-from belated.learners import ftrl_steps
+from belated.learners import ftrl_steps, rearm
 from belated.learners.knowledge import HORIZON, TOTAL_DELAY
 from belated.learners.learner import Learner, Parameter
 
@@ -48,6 +48,7 @@ LEARNER = Learner(
     losses_at=ftrl.LOSSES_AT,
     decide=decide,
     learn=ftrl_steps.learn,
+    rearm=rearm.leader,
     patience=patience,
     parameters=(
         HORIZON,

@@ -12,7 +12,7 @@ import math
 
 from belated.core import ftrl
 from belated.core.kernels import Vector, kernel
-from belated.learners import ftrl_steps
+from belated.learners import ftrl_steps, rearm
 from belated.learners.knowledge import HORIZON, LONGEST_DELAY
 from belated.learners.learner import Learner
 
@@ -37,5 +37,6 @@ LEARNER = Learner(
     losses_at=ftrl.LOSSES_AT,
     decide=decide,
     learn=ftrl_steps.learn,
+    rearm=rearm.leader,
     parameters=(HORIZON, LONGEST_DELAY),
 )

@@ -15,7 +15,7 @@ import math
 
 from belated.core import ftrl
 from belated.core.kernels import Vector, kernel
-from belated.learners import ftrl_steps
+from belated.learners import ftrl_steps, rearm
 from belated.learners.knowledge import HORIZON, optional
 from belated.learners.learner import Learner, Parameter
 
@@ -47,6 +47,7 @@ LEARNER = Learner(
     losses_at=ftrl.LOSSES_AT,
     decide=decide,
     learn=learn,
+    rearm=rearm.leader,
     bias="implicit exploration",
     parameters=(
         optional(HORIZON, "anytime"),

@@ -37,10 +37,13 @@ old as the longest delay seen. docs/theory.md says what is proved, docs/tuning.m
 
 import math
 
+import numpy as np
+
 from belated.core import ftrl
 from belated.core.kernels import Vector, kernel
-from belated.learners import balanced, by_age, matching
+from belated.learners import balanced, by_age, matching, rearm
 from belated.learners.learner import Gauge, Learner, Parameter
+from belated.learners.rearm import NEW, Floats, Integers
 
 (
     ROUND,
@@ -80,6 +83,7 @@ STEADY = 0.1  # the part of the variance that a shift may explain before the pil
 UNSTEADY = 0.2  # and the part at which it has none
 LAZY = 4.0  # outcomes that the leader waits for before it moves, while the pilot has most of the weight
 RARE_BELOW = 4.0
+YOUNG_NOISE = 2.0  # a^2 an arm, of a leader that goes on with an arm that has come
 PATIENCE = 100_000.0
 TIMES_LONGEST = 32.0
 _BITS = 2.0**26
@@ -274,6 +278,28 @@ def patience(state: Vector, params: Vector) -> float:
     return float(max(PATIENCE, TIMES_LONGEST * state[_leader_size(arms) + MORE + arms + by_age.LONGEST]))
 
 
+def rearmed(state: Floats, n_arms: int, kept: Integers) -> Floats:
+    """Rearm the leader and the pilot's table, and let the pilot be estimated anew.
+
+    When an arm comes, the leader's noise and measured cost are taken back to those of a young leader, with its losses.
+    """
+    first = ftrl.size(n_arms)
+    own = rearm.leader(state[:first], n_arms, kept)
+    more = state[first : first + MORE].copy()
+    q = np.full(kept.size, 1.0 / kept.size)
+    table = by_age.rearmed(state[first + MORE + n_arms :], n_arms, kept)
+    if own[ROUND]:
+        own[ARMS] = kept.size
+        own[NEXT] = own[ROUND] + 1.0
+        own[UNSETTLED] = LAZY
+        part = YOUNG_NOISE * kept.size / own[NOISE]
+        if (kept == NEW).any() and part < 1.0:
+            rearm.make_younger(own, kept.size, part)
+            own[NOISE] *= part
+            own[[DELAY_COST, HIGHEST]] *= math.sqrt(part)
+    return np.concatenate([own, more, q, table])
+
+
 LEARNER = Learner(
     name="guarded",
     summary="plays what the outcomes say, under the guard of a regularised leader; measured, proved in part",
@@ -284,6 +310,7 @@ LEARNER = Learner(
     chosen=chosen,
     learn=learn,
     patience=patience,
+    rearm=rearmed,
     round_at=DECIDED,
     bias="the baseline and which arms are rare, both as of the arrival",
     gauges=(

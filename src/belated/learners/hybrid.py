@@ -15,7 +15,7 @@ import math
 
 from belated.core import ftrl
 from belated.core.kernels import Vector, kernel
-from belated.learners import ftrl_steps
+from belated.learners import ftrl_steps, rearm
 from belated.learners.learner import Learner, Parameter
 
 DELAY_CONSTANT = 0
@@ -37,6 +37,7 @@ LEARNER = Learner(
     losses_at=ftrl.LOSSES_AT,
     decide=decide,
     learn=ftrl_steps.learn,
+    rearm=rearm.growing_leader,
     parameters=(
         Parameter("delay_constant", 2.0, 0.0, 1e9, "c, the factor of D_t in the entropy rate; the proof uses 2"),
     ),

@@ -15,7 +15,7 @@ import math
 
 from belated.core import ftrl
 from belated.core.kernels import Vector, kernel
-from belated.learners import ftrl_steps
+from belated.learners import ftrl_steps, rearm
 from belated.learners.learner import Learner
 
 
@@ -40,6 +40,7 @@ LEARNER = Learner(
     losses_at=ftrl.LOSSES_AT,
     decide=decide,
     learn=ftrl_steps.learn,
+    rearm=rearm.growing_leader,
     patience=patience,
     keeps_skipped=True,
 )

@@ -11,7 +11,7 @@ for Bernoulli losses. This is recalled, not checked against the paper. Nothing i
 import math
 
 from belated.core.kernels import Vector, kernel
-from belated.learners import mean_steps
+from belated.learners import mean_steps, rearm
 from belated.learners.learner import Learner, Parameter
 
 C = 0
@@ -76,6 +76,7 @@ LEARNER = Learner(
     losses_at=mean_steps.LOSSES_AT,
     decide=decide,
     learn=mean_steps.learn,
+    rearm=rearm.means,
     fair_arrivals=True,
     deterministic=True,
     parameters=(Parameter("loglog", 0.0, 0.0, 100.0, "c, the factor of ln ln t"),),

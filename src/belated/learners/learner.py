@@ -1,4 +1,4 @@
-"""The learner contract: two to five compiled functions, a table of parameters, and declarations.
+"""The learner contract: two to five compiled functions, a rule for arms that come and go, parameters, declarations.
 
     decide(state, params, outstanding, p) -> mark
         opens a round and writes the distribution into p (n_arms numbers); outstanding is the number of decisions
@@ -14,6 +14,9 @@
     forget(state, params, mark)
         a decision was skipped: the learner may discard what it keeps about it. A learner that keeps nothing has no
         forget; for a learner with keeps_skipped it is not called.
+    rearm(state, n_arms, kept) -> state
+        arms come and go: the state for the new arms. This one is plain Python. An arm that nobody knows gets a fair
+        chance at once, what is known of the others stays. A learner that cannot has `fixed_arms`, the reason.
 
 state is a vector of as many numbers as the learner asks for, zeros at first; learners on the FTRL solver share its
 layout (`belated.core.ftrl`). params holds the values of the parameters in the order of the table. Drawing from p,
@@ -55,6 +58,7 @@ from belated.core.rounds import NONE
 from belated.errors import InvalidValue, check_count, unknown
 
 Value = float | str
+Rearm = Callable[[NDArray[np.float64], int, NDArray[np.int64]], NDArray[np.float64]]
 
 FUNCTIONS = {"decide": DECIDE, "chosen": CHOSEN, "learn": LEARN, "patience": PATIENCE, "forget": FORGET}
 """The compiled functions of a learner and their signatures."""
@@ -147,6 +151,12 @@ class Learner:
     chosen: Callable[..., Any] | None = None
     patience: Callable[..., Any] | None = None
     forget: Callable[..., Any] | None = None
+    rearm: Rearm | None = None
+    """rearm(state, n_arms, kept) -> state: the state for other arms, kept being the former number of each, -1 for one
+    that comes (`belated.learners.rearm`).
+    """
+    fixed_arms: str = ""
+    """Why arms cannot come and go, where there is no rearm."""
     losses_at: Layout = field(default_factory=Layout)
     """Where the loss estimates are in its state."""
     parameters: tuple[Parameter, ...] = ()
@@ -210,6 +220,18 @@ class Learner:
         """Return whether a state has as many numbers as one of this learner."""
         more = state.size - self.size(n_arms)
         return more == 0 or (self.pages is not None and more > 0 and more % self.pages.size(n_arms) == 0)
+
+    def rearmed(self, state: NDArray[np.float64], n_arms: int, kept: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the state for other arms: kept has the former number of each, -1 for one that comes."""
+        self.check_rearm()
+        assert self.rearm is not None
+        return np.ascontiguousarray(self.rearm(state, n_arms, kept), dtype=np.float64)
+
+    def check_rearm(self) -> None:
+        """Refuse if arms cannot come and go."""
+        if self.rearm is None:
+            reason = self.fixed_arms or "it does not say how"
+            raise InvalidValue(f"learner {self.name!r} cannot change its arms: {reason}", "learner")
 
     def connect(self, clock: NDArray[np.void]) -> None:
         """Write the addresses of this learner's functions, in this process, into a clock."""

@@ -12,7 +12,7 @@ checked against the paper. Arms without any decision are played first.
 import math
 
 from belated.core.kernels import Vector, kernel
-from belated.learners import mean_steps
+from belated.learners import mean_steps, rearm
 from belated.learners.knowledge import HORIZON, TAIL_INDEX
 from belated.learners.learner import Learner
 
@@ -58,6 +58,7 @@ LEARNER = Learner(
     decide=decide,
     chosen=chosen,
     learn=mean_steps.learn,
+    rearm=rearm.means,
     deterministic=True,
     parameters=(HORIZON, TAIL_INDEX),
 )

@@ -69,6 +69,7 @@ LEARNER = Learner(
     losses_at=mean_steps.LOSSES_AT,
     decide=decide,
     learn=learn,
+    fixed_arms="outcomes wait in queues, one for each of the arms that it began with",
     pages=Pages(HEAD, page_size),
     fair_arrivals=True,
     deterministic=True,

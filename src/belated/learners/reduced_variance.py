@@ -15,7 +15,9 @@ import numpy as np
 
 from belated.core import ftrl, pages
 from belated.core.kernels import Vector, kernel
+from belated.learners import rearm
 from belated.learners.learner import Parameter
+from belated.learners.rearm import Floats, Integers
 
 BITS = 48  # arms in one number of a page
 KEPT = 1  # in a page, behind its link: the learner's number; then the bits
@@ -82,3 +84,16 @@ def forget(state: Vector, head: int, mark: float) -> None:
     """Free the page of a skipped decision, if it has one."""
     if mark < 0.0:
         pages.give_back(state, head, int(-1.0 - mark))
+
+
+def rearmed(state: Floats, new: Floats, head: int, n_arms: int, kept: Integers) -> Floats:
+    """Return a new state with the pages of another behind it, for other arms. No newcomer has a bit."""
+    before = rearm.pages_of(state, head)
+    words = before[:, KEPT + 1 :].astype(np.int64)
+    bits = words[:, np.arange(n_arms) // BITS] >> (np.arange(n_arms) % BITS) & 1
+    now = rearm.columns(bits.astype(np.float64), kept)
+    moved = np.zeros((len(before), page_size(kept.size)))
+    moved[:, : KEPT + 1] = before[:, : KEPT + 1]
+    for arm in range(kept.size):
+        moved[:, KEPT + 1 + arm // BITS] += now[:, arm] * 2.0 ** (arm % BITS)
+    return rearm.move_pages(new, head, moved)

@@ -19,6 +19,7 @@ import math
 
 from belated.core import ftrl
 from belated.core.kernels import Vector, kernel
+from belated.learners import rearm
 from belated.learners.learner import Learner, Parameter
 
 # Places among the solver's single numbers.
@@ -26,13 +27,15 @@ ROUND = ftrl.OWN  # t
 CUMULATIVE_OUTSTANDING = ftrl.OWN + 1  # D_t
 ENTROPY_UNIT = ftrl.OWN + 2  # c / log K
 PATIENCE_UNIT = ftrl.OWN + 3  # 1 / (c K^(2/3) log K)
+ARMS = ftrl.OWN + 4  # K, for which these were computed
 
 DELAY_CONSTANT = 0
 
 
 @kernel
 def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
-    if state[ROUND] == 0.0:
+    if state[ARMS] != p.size:
+        state[ARMS] = p.size
         log_arms = math.log(p.size)
         state[ENTROPY_UNIT] = params[DELAY_CONSTANT] / log_arms
         state[PATIENCE_UNIT] = 1.0 / (params[DELAY_CONSTANT] * p.size ** (2.0 / 3.0) * log_arms)
@@ -74,6 +77,7 @@ LEARNER = Learner(
     losses_at=ftrl.LOSSES_AT,
     decide=decide,
     learn=learn,
+    rearm=rearm.growing_leader,
     patience=patience,
     proof_constant="delay_constant",
     bias="implicit exploration",

@@ -312,6 +312,7 @@ LEARNER = Learner(
     losses_at=Layout(first=SINGLES + WEIGHTED, step=FIELDS),
     decide=decide,
     learn=learn,
+    fixed_arms="its phases are counted from the first round, for the arms that it began with",
     patience=patience,
     keeps_skipped=True,
     fair_arrivals=True,

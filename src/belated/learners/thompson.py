@@ -23,7 +23,7 @@ import numpy as np
 
 from belated.core import random
 from belated.core.kernels import Vector, kernel
-from belated.learners import mean_steps
+from belated.learners import mean_steps, rearm
 from belated.learners.learner import Learner
 
 DRAW = mean_steps.OWN
@@ -190,6 +190,7 @@ LEARNER = Learner(
     losses_at=mean_steps.LOSSES_AT,
     decide=decide,
     learn=learn,
+    rearm=rearm.means,
     draw_at=DRAW,
     fair_arrivals=True,
 )

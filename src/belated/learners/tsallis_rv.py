@@ -16,8 +16,9 @@ import math
 
 from belated.core import ftrl, pages
 from belated.core.kernels import Vector, kernel
-from belated.learners import ftrl_steps, reduced_variance
+from belated.learners import ftrl_steps, rearm, reduced_variance
 from belated.learners.learner import Learner, Pages
+from belated.learners.rearm import Floats, Integers
 
 HEAD = ftrl_steps.OWN  # of the pages
 
@@ -37,6 +38,16 @@ def learn(state: Vector, params: Vector, arm: int, loss: float, propensity: floa
     reduced_variance.add(state, HEAD, arm, loss, 1.0 / propensity, mark)
 
 
+@kernel
+def forget(state: Vector, params: Vector, mark: float) -> None:
+    reduced_variance.forget(state, HEAD, mark)
+
+
+def rearmed(state: Floats, n_arms: int, kept: Integers) -> Floats:
+    new = rearm.growing_leader(state[: int(state[HEAD + pages.FIRST])], n_arms, kept)
+    return reduced_variance.rearmed(state, new, HEAD, n_arms, kept)
+
+
 LEARNER = Learner(
     name="tsallis_rv",
     summary="Tsallis-INF with reduced-variance estimates; best of both worlds without delay",
@@ -45,6 +56,8 @@ LEARNER = Learner(
     losses_at=ftrl.LOSSES_AT,
     decide=decide,
     learn=learn,
+    forget=forget,
+    rearm=rearmed,
     pages=Pages(HEAD, reduced_variance.page_size),
     parameters=(reduced_variance.BASELINE,),
 )

@@ -12,7 +12,7 @@ largest number of outstanding outcomes of arm i.
 import math
 
 from belated.core.kernels import Vector, kernel
-from belated.learners import mean_steps
+from belated.learners import mean_steps, rearm
 from belated.learners.learner import Learner, Parameter
 
 EXPLORATION = 0
@@ -36,6 +36,7 @@ LEARNER = Learner(
     losses_at=mean_steps.LOSSES_AT,
     decide=decide,
     learn=mean_steps.learn,
+    rearm=rearm.means,
     fair_arrivals=True,
     deterministic=True,
     parameters=(Parameter("exploration", 2.0, 0.0, 1e6, "the factor in sqrt(exploration ln t / n)"),),

@@ -4,7 +4,9 @@ Its loss estimates, L_{I_s} += K loss, are unbiased for every arm, so a log of u
 """
 
 from belated.core.kernels import Vector, kernel
+from belated.learners import rearm
 from belated.learners.learner import Learner
+from belated.learners.rearm import Floats, Integers
 
 
 @kernel
@@ -24,6 +26,10 @@ def size(n_arms: int) -> int:
     return n_arms
 
 
+def rearmed(state: Floats, n_arms: int, kept: Integers) -> Floats:
+    return rearm.columns(state[None, :], kept)[0]
+
+
 LEARNER = Learner(
     name="uniform",
     summary="every arm with the same probability in every round",
@@ -31,4 +37,5 @@ LEARNER = Learner(
     size=size,
     decide=decide,
     learn=learn,
+    rearm=rearmed,
 )

@@ -17,7 +17,7 @@ import numpy as np
 
 from belated.core.kernels import entry
 from belated.core.random import DRAW, draw
-from belated.core.rounds import draw_arm
+from belated.core.shares import draw_arm
 from belated.errors import SnapshotError
 from belated.ledger.base import LedgerError
 from belated.ledger.delay_histogram import Histogram, Sizes

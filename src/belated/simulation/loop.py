@@ -14,12 +14,12 @@ from belated.core.rounds import (
     RUN,
     Run,
     close_round,
-    draw_arm,
     note_arm,
     open_round,
     remember,
     wants_pages,
 )
+from belated.core.shares import draw_arm
 from belated.simulation.schedule import SCHEDULE, add, arrive_due, skip_oldest
 
 # The columns of a trace.

@@ -27,12 +27,12 @@ from belated.core.rounds import (
     RUN,
     Run,
     close_round,
-    draw_arm,
     note_arm,
     open_round,
     remember,
     wants_pages,
 )
+from belated.core.shares import draw_arm
 from belated.errors import InvalidValue
 from belated.learners import TunedLearner
 from belated.learners.python_learner import PythonLearner
