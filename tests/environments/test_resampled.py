@@ -136,6 +136,19 @@ def test_a_deadline_in_decisions() -> None:
     assert (in_time.losses.tolist(), in_time.waits.tolist()) == ([0.0, 0.0], [0, 4])
 
 
+def test_a_deadline_in_decisions_at_another_pace(tmp_path: Path) -> None:
+    """Delays without times, one decision in a unit: a deadline after two decisions is one after six at thrice the pace.
+    What is taken as missing comes then.
+    """
+    path = tmp_path / "log.csv"
+    path.write_text("arm,reward,delay\na,1,1\nb,1,5\na,0,\nb,1,2\na,1,0\nb,1,0\n")
+    world = Resampled(path, deadline=2)
+    assert (world.losses.tolist(), world.waits.tolist()) == ([0.0, 1.0, 0.0, 1.0, 0.0, 0.0], [1, 2, 0, 2, 2, 0])
+    for faster in (world.at(3.0), Resampled(path, deadline=2, accrual=3.0)):
+        assert faster.waits.tolist() == [3, 6, 0, 6, 6, 0]
+        assert not faster.loses_outcomes
+
+
 def test_a_deadline_in_time() -> None:
     """The log ends at 60. After 30.1, the outcome of the second is late, and its default comes 3 decisions later; those
     made after 29.9 are too young. After 30 the fourth has its default, so that all is known.
