@@ -113,13 +113,14 @@ def test_pickled_it_draws_the_same() -> None:
 def test_outcomes_that_are_missing_must_mean_something() -> None:
     with pytest.raises(InvalidValue, match=r"1 of 6 decisions have no outcome; what that means is needed: a deadline"):
         Resampled(timed())
-    never = Resampled(timed(), missing_loss=0.5)
+    never = Resampled(timed(), missing_loss=0.75)
     assert never.loses_outcomes
-    assert never.losses.tolist() == [0.0, 0.5, 1.0, 0.0, 0.5, 0.0]
+    assert never.losses.tolist() == [0.0, 0.5, 1.0, 0.0, 0.75, 0.0]
     assert never.waits.tolist() == [0, 2, 0, 4, NEVER, 0]
-    assert never.means.tolist() == pytest.approx([0.5, 0.5 / 3])
-    late = Resampled(timed(waits=np.full(6, 3.0)), missing_loss=1.0)  # without a reward nothing came
-    assert (late.waits == NEVER).tolist() == [False] * 4 + [True, False]
+    assert never.means.tolist() == pytest.approx([0.5, 0.75 / 3])
+    late = Resampled(timed(waits=np.full(6, 3.0), durations=np.full(6, 9.0)), missing_loss=1.0)
+    for same in (late, late.at(2.0)):
+        assert (same.waits == NEVER).tolist() == [False] * 4 + [True, False]  # without a reward nothing came
 
 
 def test_a_deadline_in_decisions() -> None:

@@ -276,6 +276,7 @@ def test_a_deadline_in_time_where_only_delays_are_known() -> None:
     np.testing.assert_array_equal(found.rewards, [1.0, 0.75, 0.75])
     np.testing.assert_array_equal(found.durations, [0.5, 2.5, 2.5])
     np.testing.assert_array_equal(found.waits, [1.0, 5.0, 5.0])
+    np.testing.assert_array_equal(log.with_deadline_after(2.6, 1.0).waits, [1.0, 6.0, 6.0])  # not before its time
     assert np.isinf(log.ages).all()
 
 
