@@ -182,7 +182,7 @@ def test_decisions_are_read_once_in_their_order(kind: str, tmp_path: Path) -> No
         append(ledger, record.number, [outcome(11, 4, 0.5)])
         assert settled.advance(ledger, record.number, 100)
         assert settled.position == 4
-        totals = Totals((2, 2, 2), 2)
+        totals = Totals(record.settings.arms, (2, 2, 2), 2)
         for outcomes, used in (("settled", 4), ("arrived", 4), ("bounded", 6)):
             method = settled.method(ledger, record, totals, 100, Options(outcomes=outcomes))
             assert method.estimates().used == used

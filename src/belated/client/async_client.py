@@ -165,11 +165,8 @@ class AsyncClient:
         values: Mapping[str, float] | None = None,
     ) -> list[OutcomeReceipt]:
         """Report outcomes by the ids of their decisions; return a receipt for each."""
-        return [
-            receipt
-            for request in requests.observe_many(name, losses, rewards, values)
-            for receipt in await self._send(request)
-        ]
+        sent = requests.observe_many(name, losses, rewards, values)
+        return [receipt for request in sent for receipt in await self._send(request)]
 
     def ledger(self, name: str, after: int = 0) -> AsyncGenerator[LedgerEvent, None]:
         """Yield every event of an experiment after a number, up to the last there is now."""

@@ -178,11 +178,8 @@ class Client:
         values: Mapping[str, float] | None = None,
     ) -> list[OutcomeReceipt]:
         """Report outcomes by the ids of their decisions; return a receipt for each."""
-        return [
-            receipt
-            for request in requests.observe_many(name, losses, rewards, values)
-            for receipt in self._send(request)
-        ]
+        sent = requests.observe_many(name, losses, rewards, values)
+        return [receipt for request in sent for receipt in self._send(request)]
 
     def ledger(self, name: str, after: int = 0) -> Generator[LedgerEvent, None, None]:
         """Yield every event of an experiment after a number, up to the last there is now."""
