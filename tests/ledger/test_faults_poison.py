@@ -34,7 +34,7 @@ class Poisoned(Exception):
 
 def poison(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """A decision and an outcome under one id fail, once the state has changed; how large the commits are."""
-    decide, observe, run = ExperimentState.decide, ExperimentState.observe, CommandProcessor.run
+    decide, taken, run = ExperimentState.decide, ExperimentState.observe, CommandProcessor.run
     sizes: list[int] = []
 
     def poisoned_decide(self: ExperimentState, id: str, at: int) -> Event:
@@ -43,8 +43,10 @@ def poison(monkeypatch: pytest.MonkeyPatch) -> list[int]:
             raise Poisoned("a decision")
         return event
 
-    def poisoned_observe(self: ExperimentState, id: str, known: DecisionRecord, loss: float, at: int) -> Event:
-        event = observe(self, id, known, loss, at)
+    def poisoned_observe(
+        self: ExperimentState, id: str, known: DecisionRecord, loss: float, at: int, *units: Any
+    ) -> Event:
+        event = taken(self, id, known, loss, at, *units)
         if loss == POISONOUS:
             raise Poisoned("an outcome")
         return event

@@ -274,7 +274,7 @@ class Ledger(ABC):
 
     @abstractmethod
     def changes(self, experiment: int, until: int) -> list[Event]:
-        """Return the events up to a number that changed an experiment: its status, its arms, its limits."""
+        """Return the events up to a number that changed arms or limits, or told of fallbacks."""
 
     @abstractmethod
     def decisions(self, experiment: int, hears: Hears, after: int, until: int, most: int) -> Sequence[Recorded]:

@@ -40,13 +40,14 @@ class AddArm(Changing, frozen=True):
 
     def event(self, work: Work) -> Event | Refused | None:
         state = work.state
-        if self.arm in state.labels:
-            if state.bandit.roster.has(state.labels.index(self.arm)):
-                return None
-            return Refused("retired", f"arm {self.arm!r} was retired before: restore it instead", "arm")
-        if state.place(str(self.arm)) is not None:
+        arm = state.place(self.arm)
+        if arm is None and state.place(str(self.arm)) is None:
+            return state.change_arm(Kind.ADD_ARM, len(state.decisions), work.now, self.arm)
+        if arm is None or state.label(arm) != self.arm:
             return Refused("invalid", f"there is an arm that reads {str(self.arm)!r}; labels must differ", "arm")
-        return state.change_arm(Kind.ADD_ARM, len(state.labels), work.now, self.arm)
+        if not state.bandit.roster.has(arm):
+            return Refused("retired", f"arm {self.arm!r} was retired before: restore it instead", "arm")
+        return None
 
 
 class MoveArm(Changing, frozen=True):

@@ -132,7 +132,6 @@ class Decide(Command, frozen=True):
 
     def answer(self, work: Work) -> Answer:
         state, known = work.state, work.known
-        labels = state.labels
         if work.status != Status.ACTIVE and any(id is None or id not in known for id in self.ids):
             word = work.status.name.lower()
             return Refused(word, f"experiment {work.name!r} is {word}: it decides nothing new")
@@ -147,7 +146,7 @@ class Decide(Command, frozen=True):
                 made = known[id] = DecisionRecord(
                     event.round, event.arm, event.propensity, work.now, None, 0, False, event.mark, event.cumulative
                 )
-            answers.append(DecisionResponse(id, made.round, labels[made.arm], made.propensity))
+            answers.append(DecisionResponse(id, made.round, state.label(made.arm), made.propensity))
         return answers
 
 

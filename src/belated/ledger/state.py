@@ -48,8 +48,8 @@ class ExperimentState:
     def __init__(self, settings: ExperimentSettings) -> None:
         self._set(settings, RecordedBandit(len(settings.arms), settings.learner, **settings.tuning))
         arms = len(settings.arms)
-        self.labels = list(settings.arms)
-        """Of all arms that there have been."""
+        self.added: list[str | int] = []
+        """The labels of arms that came later."""
         self.limits = settings.limits
         """As they are now."""
         if self.limits is not None:
@@ -199,11 +199,22 @@ class ExperimentState:
         self._apply_fallbacks(event)
         return event
 
+    def label(self, arm: int) -> str | int:
+        """Return the label of an arm."""
+        first = len(self.decisions) - len(self.added)
+        return self.settings.arms[arm] if arm < first else self.added[arm - first]
+
+    @property
+    def labels(self) -> list[str | int]:
+        """The labels of all arms that there have been."""
+        return [*self.settings.arms, *self.added]
+
     def place(self, label: str | int) -> int | None:
         """Return the number of an arm, given its label, or a label that is a number as text; None: there is none."""
-        if label in self.labels:
-            return self.labels.index(label)
-        return next((k for k, each in enumerate(self.labels) if str(each) == label), None)
+        labels = self.labels
+        if label in labels:
+            return labels.index(label)
+        return next((k for k, each in enumerate(labels) if str(each) == label), None)
 
     @property
     def playing(self) -> int:
@@ -242,7 +253,7 @@ class ExperimentState:
         roster, kind, arm = self.bandit.roster, event.kind, event.arm
         if event.round != self.bandit.rounds:
             raise LedgerError(f"event {event.number} changes arms after round {event.round}, not {self.bandit.rounds}")
-        if (arm == len(self.labels)) != (kind == Kind.ADD_ARM) or (
+        if (arm == len(self.decisions)) != (kind == Kind.ADD_ARM) or (
             kind != Kind.ADD_ARM and roster.has(arm) != (kind == Kind.RETIRE_ARM)
         ):
             raise LedgerError(f"event {event.number} cannot happen to arm {arm}")
@@ -252,7 +263,7 @@ class ExperimentState:
             roster = roster.retire(arm) if kind == Kind.RETIRE_ARM else roster.restore(arm, event.round)
         self.bandit.change(roster, self.bandit.limits)
         if kind == Kind.ADD_ARM:
-            self.labels.append(msgspec.json.decode(event.detail, type=str | int))
+            self.added.append(msgspec.json.decode(event.detail, type=str | int))
             self.decisions.append(0)
             self.outcomes.append(0)
             self.losses.append(0.0)
@@ -260,10 +271,11 @@ class ExperimentState:
 
     def _limit(self, limits: ShareLimits) -> None:
         shares: dict[str | int, tuple[float, float]] = {}
+        places = {label: k for k, label in enumerate(self.labels)} if limits.arms else {}
         for each in limits.arms:
-            if each.arm not in self.labels:
+            if each.arm not in places:
                 raise InvalidValue(f"there is no arm {each.arm!r} to limit", "arms")
-            shares[self.labels.index(each.arm)] = each.range
+            shares[places[each.arm]] = each.range
         if len(shares) < len(limits.arms):
             raise InvalidValue("an arm has limits twice; once is needed", "arms")
         self.bandit.change(self.bandit.roster, Limits(shares, limits.holdout))
@@ -351,7 +363,7 @@ class ExperimentState:
                 "late_reports": self.late_reports,
                 "clipped": self.clipped,
                 "fallbacks": self.fallbacks,
-                "labels": self.labels,
+                "added": self.added,
                 "limits": self.limits,
                 "delays_rounds": dict(sorted(self.delays_rounds.counts.items())),
                 "delays_seconds": dict(sorted(self.delays_seconds.counts.items())),

@@ -49,7 +49,7 @@ REPORT = "SELECT round, report, value, fate FROM events WHERE experiment = ? AND
 FALLBACKS = "SELECT number FROM events WHERE experiment = ? AND kind = 13 AND id = ?"
 CHANGES = f"""
 SELECT {COLUMNS} FROM events
-WHERE experiment = ? AND number <= ? AND kind IN (4, 5, 6, 9, 10, 11, 12) ORDER BY number
+WHERE experiment = ? AND number <= ? AND kind > 8 ORDER BY number
 """
 _DECISIONS = """
 SELECT d.number, d.at, d.id, d.round, d.arm, d.propensity, d.mark, d.cumulative, {loss}, {is_open}

@@ -71,7 +71,7 @@ def _arm(view: View, arm: int, probability: float) -> ArmState:
     mean = state.losses[arm] / outcomes if outcomes else None
     present = roster.has(arm)
     return ArmState(
-        state.labels[arm],
+        state.label(arm),
         probability,
         state.decisions[arm],
         outcomes,
