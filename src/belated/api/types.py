@@ -183,7 +183,7 @@ class DecisionResponse(msgspec.Struct):
     propensity: float
 
 
-_OF_UNITS = {"needs": "a number from 0 to 1 (for other units, create the experiment with `outcome`, report `value`)"}
+_OF_UNITS = {"needs": "a number from 0 to 1, or `value` in an experiment that was created with units (`outcome`),"}
 OutcomeShare = Annotated[float, Meta(ge=0, le=1, extra=_OF_UNITS)]
 
 

@@ -92,7 +92,7 @@ def _refusals(operation: Operation) -> dict[int, list[str]]:
         codes += ["busy", "uncertain"]
     if "unknown_experiment" in operation.refusals:
         codes.append("damaged")
-    if operation.query:
+    if operation.query or "{arm}" in operation.path:
         codes.append("invalid")
     if operation.handler.__name__ == "stream":
         codes.append("busy")

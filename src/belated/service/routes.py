@@ -146,7 +146,7 @@ OPERATIONS = [
             handler,
             "admin",
             {200: Experiment},
-            refusals=("unknown_experiment", "unknown_arm", "archived", "invalid"),
+            refusals=("unknown_experiment", "unknown_arm", "archived"),
         )
         for word, summary, handler in (
             (
