@@ -85,7 +85,7 @@ class ArmLimit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
         if self.share is not None:
             if self.floor is not None or self.ceiling is not None:
                 raise InvalidValue(
-                    f"arm {self.arm!r} has a share and a floor or a ceiling; a fixed share needs neither", "arms"
+                    f"arm {self.arm!r} has a share and a floor or a ceiling; a fixed share needs neither", "shares"
                 )
             return self.share, self.share
         return (

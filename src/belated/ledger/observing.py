@@ -6,7 +6,7 @@ from typing import NamedTuple
 from belated.api.types import OutcomeReceipt
 from belated.errors import InvalidValue
 from belated.ledger.commands import RECEIPTS, Answer, Command, Work
-from belated.ledger.events import DecisionRecord, Hears, Reported
+from belated.ledger.events import DecisionRecord, Fate, Hears, Reported
 
 
 class Report(NamedTuple):
@@ -80,6 +80,8 @@ class Observe(Command, frozen=True):
         if report.id is not None:
             before = work.reported.get((made.round, report.id))
             if before is not None and before.value == value:
+                if report.final:  # said with it before, or only now
+                    return self._close(work, id, made)
                 return OutcomeReceipt(id, "repeated", RECEIPTS[before.fate])
             if before is not None:
                 message = f"report {report.id!r} of decision {id!r} said {before.value:g}, which {value:g} contradicts"
@@ -88,7 +90,8 @@ class Observe(Command, frozen=True):
             work.settle(id, made)
             made = work.known[id]
         total = combined(work.record.settings.reports, made.total, value)
-        work.state.scale.check(total)
+        if not (made.settled or made.defaulted):  # else it changes nothing, whatever it is
+            _check_total(work, id, value, total)
         event = work.state.report(id, made, value, total, report.id, now)
         work.events.append(self._signed(event))
         if report.id is not None:
@@ -101,12 +104,12 @@ class Observe(Command, frozen=True):
     def _close(self, work: Work, id: str, made: DecisionRecord) -> OutcomeReceipt:
         """Settle a decision, as all was reported of it."""
         if made.settled or made.defaulted:
-            return OutcomeReceipt(id, "repeated", "used")
+            return OutcomeReceipt(id, "repeated", RECEIPTS[made.settled or Fate.LATE])
         if made.total is None:
             raise InvalidValue(f"nothing has been reported of decision {id!r}; final needs a value with it", "final")
         event = work.state.settle(id, made, work.now)
         work.events.append(self._signed(event))
-        work.known[id] = made._replace(settled=True)
+        work.known[id] = made._replace(settled=event.fate)
         return OutcomeReceipt(id, RECEIPTS[event.fate])
 
     def _value(self, work: Work, report: Report) -> float | None:
@@ -135,6 +138,21 @@ def combined(reports: str, total: float | None, value: float) -> float:
     if total is None or reports == "last":
         return value
     return total + value if reports == "sum" else max(total, value)
+
+
+def _check_total(work: Work, id: str, value: float, total: float) -> None:
+    """Refuse a report with which those of a decision amount to what this experiment does not take."""
+    scale = work.state.scale
+    try:
+        scale.check(total)
+    except InvalidValue as error:
+        if total == value:
+            raise
+        raise InvalidValue(
+            f"with {value:g} the reports of decision {id!r} amount to {total:g};"
+            f" a number from {scale.lowest:g} to {scale.highest:g} is needed",
+            error.field,
+        ) from None
 
 
 def _scaled(work: Work, value: float) -> tuple[float, float]:
