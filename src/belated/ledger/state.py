@@ -341,6 +341,11 @@ class ExperimentState:
         self.histogram.add(event.waited)
 
     @property
+    def skipped_outcomes(self) -> int:
+        """Outcomes on record that nothing was learned from."""
+        return self.fates[Fate.SKIPPED] + self.fates[Fate.LATE] + self.late_reports
+
+    @property
     def held(self) -> int:
         """Outcomes that the learner has yet to hear of: all that were reported, less those that something came of."""
         return sum(self.histogram.counts) - sum(self.fates)
