@@ -78,9 +78,10 @@ class Work:
         missing = self.record.settings.missing
         assert isinstance(missing, Deadline)
         if made.loss is not None or made.total is not None:
-            self.events.append(self.state.settle(id, made, self.now))
+            event = self.state.settle(id, made, self.now)
+            self.events.append(event)
             if id in self.known:
-                self.known[id] = self.known[id]._replace(settled=True)
+                self.known[id] = self.known[id]._replace(settled=event.fate)
             return
         self.events.append(self.state.default(id, made, missing.loss, self.now))
         if id in self.known:

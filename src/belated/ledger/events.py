@@ -185,8 +185,8 @@ class DecisionRecord(NamedTuple):
     cumulative: int | None = None
     total: float | None = None
     """What several reports amount to so far; None before the first."""
-    settled: bool = False
-    """Whether what several reports amount to was settled."""
+    settled: int = 0
+    """What became of what several reports amount to, a fate; 0 before that is settled."""
 
 
 class Reported(NamedTuple):

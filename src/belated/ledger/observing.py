@@ -6,7 +6,7 @@ from typing import NamedTuple
 from belated.api.types import OutcomeReceipt
 from belated.errors import InvalidValue
 from belated.ledger.commands import RECEIPTS, Answer, Command, Work
-from belated.ledger.events import DecisionRecord, Hears, Reported
+from belated.ledger.events import DecisionRecord, Fate, Hears, Reported
 
 
 class Report(NamedTuple):
@@ -80,7 +80,8 @@ class Observe(Command, frozen=True):
         if report.id is not None:
             before = work.reported.get((made.round, report.id))
             if before is not None and before.value == value:
-                return OutcomeReceipt(id, "repeated", RECEIPTS[before.fate])
+                fate = made.settled if report.final and made.settled else before.fate
+                return OutcomeReceipt(id, "repeated", RECEIPTS[fate])
             if before is not None:
                 message = f"report {report.id!r} of decision {id!r} said {before.value:g}, which {value:g} contradicts"
                 return OutcomeReceipt(id, "conflict", message=message)
@@ -101,12 +102,12 @@ class Observe(Command, frozen=True):
     def _close(self, work: Work, id: str, made: DecisionRecord) -> OutcomeReceipt:
         """Settle a decision, as all was reported of it."""
         if made.settled or made.defaulted:
-            return OutcomeReceipt(id, "repeated", "used")
+            return OutcomeReceipt(id, "repeated", RECEIPTS[made.settled or Fate.LATE])
         if made.total is None:
             raise InvalidValue(f"nothing has been reported of decision {id!r}; final needs a value with it", "final")
         event = work.state.settle(id, made, work.now)
         work.events.append(self._signed(event))
-        work.known[id] = made._replace(settled=True)
+        work.known[id] = made._replace(settled=event.fate)
         return OutcomeReceipt(id, RECEIPTS[event.fate])
 
     def _value(self, work: Work, report: Report) -> float | None:

@@ -35,7 +35,7 @@ STATUS_AFTER = {Kind.PAUSE: Status.PAUSED, Kind.RESUME: Status.ACTIVE, Kind.ARCH
 _KINDS = {status: kind for kind, status in STATUS_AFTER.items()}
 _FATES = {Receipt.USED: Fate.USED, Receipt.SKIPPED: Fate.SKIPPED}
 _RECEIPTS = {fate: receipt for receipt, fate in _FATES.items()}
-_REWARDS = Scale(0.0, 1.0, beyond="refuse")
+_REWARDS = Scale(0.0, 1.0)
 """What reports of experiments without units are added up in."""
 
 Source = Callable[[int, int, int], Sequence[Recorded]]

@@ -43,7 +43,7 @@ d.mark, d.cumulative
 """
 """Of a decision d. Look-ups one by one, so that no statistics can suggest anything but an index."""
 TOTAL = f"(SELECT o.total {_OUTCOME} = 8 ORDER BY o.number DESC LIMIT 1)"
-SETTLED = f"(SELECT o.number {_OUTCOME} = 7) IS NOT NULL"
+SETTLED = f"(SELECT o.fate {_OUTCOME} = 7)"
 """Of a decision d, where several reports count."""
 REPORT = "SELECT round, report, value, fate FROM events WHERE experiment = ? AND kind = 8 AND round = ? AND report = ?"
 FALLBACKS = "SELECT number FROM events WHERE experiment = ? AND kind = 13 AND id = ?"
@@ -140,7 +140,7 @@ def event_of(row: Sequence[Any]) -> Event:
 def known_of(rows: Sequence[Sequence[Any]]) -> dict[str, DecisionRecord]:
     return {
         row[0]: DecisionRecord(
-            row[1], row[2], row[3], row[4], row[5], row[6] or 0, bool(row[7]), row[8], row[9], row[10], bool(row[11])
+            row[1], row[2], row[3], row[4], row[5], row[6] or 0, bool(row[7]), row[8], row[9], row[10], row[11] or 0
         )
         for row in rows
     }
