@@ -175,18 +175,17 @@ class Model:
         """The loss that a value stands for, by hand."""
         units = self.settings.outcome
         if units is None:
-            return 1.0 - value
+            return 1.0 - min(max(value, 0.0), 1.0)
         share = (min(max(value, units.lowest), units.highest) - units.lowest) / (units.highest - units.lowest)
         return 1.0 - share if units.better == "higher" else share
 
     def _is_within(self, value: float) -> bool:
         units = self.settings.outcome
-        low, high = (0.0, 1.0) if units is None else (units.lowest, units.highest)
-        return low <= value <= high
+        return units is None or units.lowest <= value <= units.highest
 
     def _is_refused(self, value: float) -> bool:
         units = self.settings.outcome
-        return (units is None or units.beyond == "refuse") and not self._is_within(value)
+        return units is not None and units.beyond == "refuse" and not self._is_within(value)
 
     def _first(self, report: Report, made: Made, now: int) -> tuple[str, str | None]:
         """What stays is the first report."""

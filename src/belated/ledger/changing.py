@@ -10,7 +10,7 @@ from belated.ledger.commands import Answer, Command, Refused, View, Work
 from belated.ledger.events import Event, Kind, Status
 
 
-class Changing(Command, frozen=True):
+class _Changing(Command, frozen=True):
     """The base. What an archived experiment or a learner refuses is answered as a refusal, and nothing has changed."""
 
     fields: ClassVar[tuple[str, ...]] = ("arm",)
@@ -34,7 +34,7 @@ class Changing(Command, frozen=True):
         raise TypeError(f"{type(self).__name__} changes nothing")
 
 
-class AddArm(Changing, frozen=True):
+class AddArm(_Changing, frozen=True):
     """Let a new arm take part."""
 
     arm: str | int
@@ -51,7 +51,7 @@ class AddArm(Changing, frozen=True):
         return None
 
 
-class MoveArm(Changing, frozen=True):
+class MoveArm(_Changing, frozen=True):
     """Retire an arm, or restore one that was retired."""
 
     arm: str
@@ -68,7 +68,7 @@ class MoveArm(Changing, frozen=True):
         return state.change_arm(Kind.RETIRE_ARM if self.retire else Kind.RESTORE_ARM, arm, work.now)
 
 
-class SetLimits(Changing, frozen=True):
+class SetLimits(_Changing, frozen=True):
     """Limit the shares of arms."""
 
     limits: ShareLimits
@@ -80,7 +80,7 @@ class SetLimits(Changing, frozen=True):
         return work.state.limit(self.limits, work.now)
 
 
-class ReportFallbacks(Changing, frozen=True):
+class ReportFallbacks(_Changing, frozen=True):
     """Count decisions that were made without the service, once for each id."""
 
     id: str

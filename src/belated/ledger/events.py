@@ -186,7 +186,7 @@ class DecisionRecord(NamedTuple):
     total: float | None = None
     """What several reports amount to so far; None before the first."""
     settled: int = 0
-    """The fate of what several reports amount to; 0 before it is settled."""
+    """What became of what several reports amount to, a fate; 0 before that is settled."""
 
 
 class Reported(NamedTuple):

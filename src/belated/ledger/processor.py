@@ -396,7 +396,7 @@ class CommandProcessor:
         loaded.status = work.status
         if not work.events:
             return _Done(answers)
-        arms = None if state.playing == playing and not locked.tail else state.playing
+        arms = None if state.playing == playing else state.playing
         return _Done(answers, Appended(record.number, work.events, work.status, state.bandit.rounds, arms))
 
     def _snapshot(self, loaded: Loaded, wanted: bool) -> list[Snapshot]:

@@ -55,7 +55,7 @@ SELECT {known} FROM json_each(?) AS wanted
 CROSS JOIN events AS d INDEXED BY decisions_by_id
 ON d.experiment = ? AND d.kind = 1 AND d.id = wanted.value
 """
-_KNOWN = _LOOK_UP.format(known=f"{KNOWN}, NULL, 0")
+_KNOWN = _LOOK_UP.format(known=f"{KNOWN}, NULL, NULL")
 _KNOWN_REPORTS = _LOOK_UP.format(known=f"{KNOWN}, {TOTAL}, {SETTLED}")
 _MOVE = """
 UPDATE experiments SET position = ?, status = ?, rounds = ?, arms = coalesce(?, arms)

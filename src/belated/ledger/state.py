@@ -36,7 +36,7 @@ STATUS_AFTER = {Kind.PAUSE: Status.PAUSED, Kind.RESUME: Status.ACTIVE, Kind.ARCH
 _KINDS = {status: kind for kind, status in STATUS_AFTER.items()}
 _FATES = {Receipt.USED: Fate.USED, Receipt.SKIPPED: Fate.SKIPPED}
 _RECEIPTS = {fate: receipt for receipt, fate in _FATES.items()}
-_REWARDS = Scale(0.0, 1.0, beyond="refuse")
+_REWARDS = Scale(0.0, 1.0)
 """What reports of experiments without units are added up in."""
 
 Source = Callable[[int, int, int], Sequence[Recorded]]
@@ -349,6 +349,11 @@ class ExperimentState:
         self.delays_rounds.add(self.bandit.rounds - event.round)
         self.delays_seconds.add(event.waited)
         self.histogram.add(event.waited)
+
+    @property
+    def skipped_outcomes(self) -> int:
+        """Outcomes on record that nothing was learned from."""
+        return self.fates[Fate.SKIPPED] + self.fates[Fate.LATE] + self.late_reports
 
     @property
     def held(self) -> int:
