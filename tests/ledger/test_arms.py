@@ -177,9 +177,10 @@ def test_outcomes_of_an_arm_that_left_are_kept_and_not_learned_from(ledger: SqlL
 def test_doing_it_twice_does_it_once(ledger: SqlLedger) -> None:
     played = begun(ledger)
     limits = limit(ArmLimit("a", 0.2))
-    for _ in range(2):
+    for attempt in range(2):
         played.done(add("d"), add("d"), retire("b"), retire("b"), limits, limits, restore("a"))
-        played.done(ReportFallbacks(NAME, "f", "a", 7), ReportFallbacks(NAME, "f", "c", 9))
+        told = played.run(ReportFallbacks(NAME, "f", "a", 7), ReportFallbacks(NAME, "f", "c", 9))
+        assert told == [attempt == 0, False]
         played.worker = played.another()
     kinds = [Kind(event.kind) for event in played.events]
     assert kinds == [Kind.ADD_ARM, Kind.RETIRE_ARM, Kind.LIMITS, Kind.FALLBACKS]

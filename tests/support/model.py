@@ -169,7 +169,8 @@ class Model:
             expected.append((each.decision, word, first))
         told = [(each.decision, each.receipt, each.first) for each in answer if isinstance(each, OutcomeReceipt)]
         assert [(id, word, first or None) for id, word, first in told] == expected
-        assert all(bool(each.field) == (each.receipt == REFUSED) for each in answer if isinstance(each, OutcomeReceipt))
+        refused = [each for each in answer if isinstance(each, OutcomeReceipt) and each.receipt == REFUSED]
+        assert all(each.field and each.message for each in refused)
 
     def _loss(self, value: float) -> float:
         """The loss that a value stands for, by hand."""
@@ -291,7 +292,9 @@ class Model:
                 code = self._rearranged(command, now)
             except InvalidValue:
                 code = "invalid"
-        if code is None:
+        if code is None and isinstance(command, ReportFallbacks):
+            assert answer is (len(self.events) > before)
+        elif code is None:
             assert isinstance(answer, View), answer
         else:
             assert isinstance(answer, Refused), answer

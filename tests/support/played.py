@@ -58,7 +58,7 @@ class Played:
 
     def done(self, *commands: Command) -> None:
         for answer in self.run(*commands):
-            assert isinstance(answer, View), answer
+            assert isinstance(answer, View | bool), answer
 
     def refused(self, command: Command) -> Refused:
         """Why; nothing has changed, and everybody agrees on that."""

@@ -168,6 +168,13 @@ class Fallbacks(msgspec.Struct, forbid_unknown_fields=True):
     count: Annotated[int, Meta(ge=1, le=10**12)]
 
 
+class FallbackReceipt(msgspec.Struct):
+    """What happened to a report of fallbacks: they were counted, or had been under this id before."""
+
+    id: str
+    receipt: Literal["counted", "repeated"]
+
+
 class DecisionRequest(msgspec.Struct, forbid_unknown_fields=True):
     """A request for a decision. The same id returns the same decision."""
 

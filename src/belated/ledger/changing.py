@@ -87,6 +87,12 @@ class ReportFallbacks(_Changing, frozen=True):
     arm: str | int
     count: int
 
+    def answer(self, work: Work) -> Answer:
+        """Return whether they were counted, or why not: who may tell of fallbacks need not see the experiment."""
+        before = len(work.events)
+        answer = super().answer(work)
+        return answer if isinstance(answer, Refused) else len(work.events) > before
+
     def event(self, work: Work) -> Event | Refused | None:
         arm = work.state.place(self.arm)
         if arm is None:

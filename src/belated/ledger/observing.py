@@ -85,7 +85,7 @@ class Observe(Command, frozen=True):
                 return OutcomeReceipt(id, "repeated", RECEIPTS[before.fate])
             if before is not None:
                 message = f"report {report.id!r} of decision {id!r} said {before.value:g}, which {value:g} contradicts"
-                return OutcomeReceipt(id, "conflict", message=message)
+                return OutcomeReceipt(id, "conflict", message=message, field="report")
         if not (made.settled or made.defaulted) and work.is_overdue(made):
             work.settle(id, made)
             made = work.known[id]
