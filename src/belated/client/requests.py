@@ -126,7 +126,10 @@ def add_arm(name: str, arm: str | int) -> Request[Experiment]:
 
 
 def move_arm(name: str, arm: str | int, word: str) -> Request[Experiment]:
-    return Request("POST", path(name, "arms", quote(str(arm), safe=""), word), Experiment)
+    label = quote(str(arm), safe="")
+    if label in (".", ".."):  # which would lead elsewhere
+        label = label.replace(".", "%2E")
+    return Request("POST", path(name, "arms", label, word), Experiment)
 
 
 def set_limits(name: str, limits: ShareLimits | Mapping[str, object] | None) -> Request[Experiment]:
