@@ -311,6 +311,61 @@ def test_one_call_at_a_time_probes_a_service_that_is_away() -> None:
         assert flag.decide("next") == "green"
 
 
+def test_a_probe_with_a_bad_id_leaves_the_probe_to_the_next() -> None:
+    service: Any = StandIn()
+    with Flag(service, "button", "blue", timeout=5.0, pause=0.05) as flag:
+        service.error = ServiceUnavailable(503, "unreachable", "nobody there")
+        flag.decide("first")
+        time.sleep(0.06)
+        service.error = ServiceError(422, "invalid", "id has a space", "id")
+        assert flag.decide("a space") == "blue"
+        service.error = None
+        assert flag.decide("next") == "green"
+
+
+def test_two_threads_with_one_id_show_one_arm() -> None:
+    """One is answered late, after the other has shown the default arm."""
+    service: Any = StandIn()
+    asked, held, shown = threading.Event(), threading.Event(), []
+
+    def late(name: str, id: str) -> Any:
+        asked.set()
+        held.wait(SOON)
+        return SimpleNamespace(arm="green")
+
+    with Flag(service, "button", "blue", timeout=SOON) as flag:
+        service.decide = late
+        thread = threading.Thread(target=lambda: shown.append(flag.decide("v")))
+        thread.start()
+        assert asked.wait(SOON)
+        del service.decide
+        service.error = ServiceUnavailable(503, "unreachable", "nobody there")
+        shown.append(flag.decide("v"))
+        held.set()
+        thread.join()
+        assert shown == ["blue", "blue"]
+        flag.observe("v", reward=1.0)
+        assert flag.counts.left_out == 1
+        assert flag.counts.decided == 0
+
+
+def test_a_service_that_is_back_gets_what_waits_at_once(caplog: pytest.LogCaptureFixture) -> None:
+    """And not a pause after the last attempt: here 0.9 s later, at which decisions come back after 1 s."""
+    service: Any = StandIn()
+    with Flag(service, "button", "blue", timeout=5.0, pause=1.0) as flag:
+        for round in (1, 2):
+            service.error = ServiceUnavailable(503, "unreachable", "nobody there")
+            flag.decide(f"first-{round}")
+            time.sleep(0.7)
+            flag.observe("v", reward=1.0)
+            eventually(lambda round=round: sum("outcomes wait" in line for line in caplog.messages) == round)  # type: ignore[misc]
+            failed = time.monotonic()
+            service.error = None
+            eventually(lambda: flag.decide(f"v-{time.monotonic_ns()}") == "green")
+            eventually(lambda round=round: flag.counts.sent == round)  # type: ignore[misc]
+            assert time.monotonic() - failed < 0.9
+
+
 def test_errors_of_any_kind_are_no_errors_of_the_page() -> None:
     service: Any = StandIn()
     service.error = ZeroDivisionError("a slip")
@@ -379,6 +434,10 @@ def test_a_forked_process_sends_its_own(server: Server) -> None:
 import os, sys
 from belated.client import Flag
 flag = Flag({server.url!r}, {name!r}, "blue", timeout=5)
+flag.decide("before")
+flag.observe("before", reward=1.0)
+while not flag.counts.sent:
+    pass
 if os.fork() == 0:
     flag.decide("child")
     flag.observe("child", reward=1.0)
@@ -390,10 +449,8 @@ flag.observe("parent", reward=1.0)
     environment = os.environ | {"BELATED_KEY": ADMIN_KEY}
     subprocess.run([sys.executable, "-c", code], env=environment, check=True, timeout=30)
     with server.client() as client:
-        assert sorted(e.decision for e in client.ledger(name) if e.kind == "outcome" and e.decision) == [
-            "child",
-            "parent",
-        ]
+        ids = sorted(str(event.decision) for event in client.ledger(name) if event.kind == "outcome")
+    assert ids == ["before", "child", "parent"]
 
 
 def test_the_breaker() -> None:
@@ -458,3 +515,37 @@ def test_closing_the_outbox_does_not_wait_for_what_hangs() -> None:
     assert time.monotonic() - begin < 1.0
     assert outbox.dropped == 2
     hangs.set()
+
+
+def test_what_comes_back_to_a_full_outbox_is_the_oldest() -> None:
+    begun, held, sent = threading.Event(), threading.Event(), []
+
+    def deliver(item: int) -> bool:
+        begun.set()
+        sent.append(item)
+        return held.wait(SOON) and len(sent) > 1
+
+    outbox = Outbox(deliver, most=2, pause=0.05)
+    outbox.put(1)
+    assert begun.wait(SOON)
+    outbox.put(2)
+    outbox.put(3)
+    assert (outbox.waiting, outbox.dropped) == (3, 0)
+    held.set()
+    eventually(lambda: outbox.waiting == 0)
+    assert sent == [1, 2, 3]
+    assert outbox.dropped == 1
+
+
+def test_closing_the_outbox_tries_once_more() -> None:
+    attempts: list[int] = []
+
+    def deliver(item: int) -> bool:
+        attempts.append(item)
+        return len(attempts) > 1
+
+    outbox = Outbox(deliver, most=10, pause=60.0)
+    outbox.put(1)
+    eventually(lambda: len(attempts) == 1)
+    assert outbox.close(SOON) == 0
+    assert attempts == [1, 1]

@@ -76,6 +76,7 @@ class Flag:
       away, slow, refuses, or the experiment is paused or archived. After such a failure it asks nothing for `pause`
       seconds, then by one call at a time, until the service answers again.
     - `observe` returns at once. A thread in the background sends outcomes in their order; what cannot be sent waits.
+      Threads do not survive a fork: where a program is loaded first and forked then, use the flag in the forks alone.
     - An id keeps its arm as long as it is remembered, whether the service is there or not. Outcomes of ids that got
       the default arm are not sent: the service did not choose it.
 
