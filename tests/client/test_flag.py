@@ -232,6 +232,7 @@ class StandIn:
         self.telling_fails = 0
         self.tells: list[tuple[Any, ...]] = []
         self.asked = 0
+        self.outcomes: list[dict[str, Any]] = []
 
     def decide(self, name: str, id: str) -> Any:
         self.asked += 1
@@ -240,6 +241,7 @@ class StandIn:
         return SimpleNamespace(arm="green")
 
     def observe(self, name: str, decision: str, **outcome: Any) -> None:
+        self.outcomes.append(outcome)
         if self.error is not None:
             raise self.error
 
@@ -283,6 +285,25 @@ def test_it_tells_nothing_unless_it_is_asked_to() -> None:
         flag.observe("v", reward=1.0)
         eventually(lambda: flag.counts.sent == 1)
     assert service.tells == []
+
+
+def test_a_value_that_is_sent_again_counts_once() -> None:
+    """Where values are added up, a report has an id: its own, or one that the flag makes."""
+    service: Any = StandIn()
+    with Flag(service, "basket", "blue", pause=0.05) as flag:
+        service.error = ServiceUnavailable(503, "unreachable", "nobody there")
+        flag.observe("v", value=60.0)
+        eventually(lambda: len(service.outcomes) == 3)
+        service.error = None
+        eventually(lambda: flag.counts.sent == 1)
+        flag.observe("v", value=35.0, report="order-2", final=True)
+        flag.observe("w", reward=1.0)
+        eventually(lambda: flag.counts.sent == 3)
+    *again, second, third = service.outcomes
+    assert len(again) > 3
+    assert [each["report"] for each in again] == [again[0]["report"]] * len(again)
+    assert second == {"value": 35.0, "report": "order-2", "final": True}
+    assert third == {"reward": 1.0}
 
 
 def test_one_call_at_a_time_probes_a_service_that_is_away() -> None:

@@ -29,8 +29,9 @@ SENDING_SECONDS = 5.0
 """How long the background waits for the receipt of an outcome: no page waits for it."""
 REASONS = ("away", "slow", "paused", "archived", "refused", "failed", "not asked")
 """Why a decision was answered by the default arm. `failed`: by an error that is not one of the service."""
-_OF_ONE_ID = ("invalid", "bad_json", "too_large", "unknown_decision", "conflict")
-"""Codes of refusals that say nothing about the next id."""
+_STOPPED = ("paused", "archived")
+_OF_ONE_ID = (400, 409, 413, 422)
+"""Status of refusals that say nothing about the next id."""
 _log = logging.getLogger("belated.client")
 
 
@@ -190,6 +191,8 @@ class Flag:
             if answer is not None and not answer.is_decided:
                 self._left_out += 1
                 return
+        if "value" in outcome:  # its id, so that what is sent twice counts once where values are added up
+            outcome.setdefault("report", new_id())
         self._outbox.put(_Outcome(id, outcome))
 
     def _succeed(self, id: str, arm: str | int) -> str | int:
@@ -292,10 +295,12 @@ def _reason(error: Exception) -> str:
     if isinstance(error, ServiceUnavailable):
         return "away"
     if isinstance(error, ServiceError):
-        return error.code if error.code in ("paused", "archived") else "refused"
+        return error.code if error.code in _STOPPED else "refused"
     return "failed"
 
 
 def _is_of_one_id(error: Exception) -> bool:
     """Return whether an error says nothing about the next id."""
-    return error.code in _OF_ONE_ID if isinstance(error, ServiceError) else isinstance(error, InvalidValue)
+    if not isinstance(error, ServiceError):
+        return isinstance(error, InvalidValue)
+    return error.code == "unknown_decision" or (error.status in _OF_ONE_ID and error.code not in _STOPPED)
