@@ -278,6 +278,22 @@ def test_it_tells_the_service_once_for_each_outage() -> None:
     assert first >= 7
 
 
+def test_a_report_that_is_refused_holds_up_no_outcomes(caplog: pytest.LogCaptureFixture) -> None:
+    """The default arm need not be one of the experiment."""
+    service: Any = StandIn()
+
+    def refuse(*given: Any, **more: Any) -> None:
+        raise ServiceError(404, "unknown_arm", "no arm is 'blue'")
+
+    service.report_fallbacks = refuse
+    with Flag(service, "button", "blue", pause=0.05, tell=True) as flag:
+        outage(flag, service, 2)
+        eventually(lambda: any("an outage is refused" in line for line in caplog.messages))
+        flag.observe("v", reward=1.0)
+        eventually(lambda: flag.counts.sent == 1)
+        assert flag.counts.refused == 0
+
+
 def test_it_tells_nothing_unless_it_is_asked_to() -> None:
     service: Any = StandIn()
     with Flag(service, "button", "blue", pause=0.05) as flag:

@@ -250,14 +250,14 @@ class Flag:
             else:
                 self._sends.report_fallbacks(self.experiment, item.fallbacks, arm=self.default, id=item.id)
         except Exception as error:  # the thread must go on
-            if isinstance(error, ServiceError | httpx.HTTPError | OSError) and not _is_of_one_id(error):
+            if _may_pass(error) or (isinstance(item, _Outcome) and _can_be_mended(error)):
                 if not self._holds_back:
                     _log.warning("flag %r: outcomes wait (%s): %s", self.experiment, _reason(error), error)
                 self._holds_back = True
                 return False
             with self._lock:
-                self._refused += 1
-            self._warn_once("outcome", error)
+                self._refused += isinstance(item, _Outcome)
+            self._warn_once("outcome" if isinstance(item, _Outcome) else "outage", error)
             return True
         if isinstance(item, _Outcome):
             with self._lock:
@@ -297,6 +297,16 @@ def _reason(error: Exception) -> str:
     if isinstance(error, ServiceError):
         return error.code if error.code in _STOPPED else "refused"
     return "failed"
+
+
+def _may_pass(error: Exception) -> bool:
+    """Return whether the same may be sent again with success when some time has passed."""
+    return isinstance(error, ServiceUnavailable | httpx.HTTPError | OSError)
+
+
+def _can_be_mended(error: Exception) -> bool:
+    """Return whether the same may be sent again with success when somebody has done something: given another key."""
+    return isinstance(error, ServiceError) and not _is_of_one_id(error)
 
 
 def _is_of_one_id(error: Exception) -> bool:
