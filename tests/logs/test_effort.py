@@ -76,6 +76,21 @@ def test_ratios_are_those_of_intervals_by_betting(kind: str) -> None:
         assert 1 / most < formula / measured < most, (end, measured, formula)
 
 
+def test_it_is_the_game_of_two_gamblers() -> None:
+    """Against bets that are tried one by one; the range reaches further above the means than below."""
+    values = np.array([0.0, 0.0, 0.0, 4.0])
+    variance, low, high = 3.0, 0.6, 1.4
+    tried = np.linspace(0.0, 1.0, 4001)
+
+    def gain(gap: float, room: float) -> float:
+        bets = tried / room
+        return float((bets * gap - 0.5 * bets**2 * variance).max())
+
+    for highest in (4.0, 7.0, 20.0):
+        sums = [gain(high - c, c) + gain(c - low, highest - c) for c in np.linspace(low, high, 801)]
+        assert effort(values, Scale(0, highest), 0.8).decisions == pytest.approx(1 / min(sums), rel=1e-4)
+
+
 def test_without_limits_the_spread_alone_counts() -> None:
     values = np.array([0.0, 1.0] * 50)
     found = effort(values, Scale(-5, 6), 0.01)

@@ -106,6 +106,25 @@ def test_few_zeros_are_no_natural_end() -> None:
     assert found.scale == Scale(50, 60)
 
 
+def test_a_range_reaches_the_value_at_or_beyond_the_quantile() -> None:
+    """Half of 10, 30, 50 and 100 is between 30 and 50; of 1, 3, 5 and 7 the ends are 3 and 5."""
+    assert propose_scale([0, 0, 10, 30, 50, 100], quantile=0.5).scale.highest == 50
+    assert propose_scale([1, 3, 5, 7], quantile=0.5).scale == Scale(3, 5)
+
+
+def test_the_narrowest_range_that_keeps_the_order_is_named() -> None:
+    values = [1.0] * 990 + [500.0] * 9 + [5000.0] + [4.0] * 1000
+    found = propose_scale(values, ["wild"] * 1000 + ["steady"] * 1000, quantile=0.99)
+    assert [found.keeps_order(each) for each in found.choices] == [True, True, False]
+    assert "the narrowest of these ranges that does not is 0 to 500." in found.notes[0]
+
+
+def test_large_values_close_together() -> None:
+    """Where a float has no digits left for round numbers, the ends are the values themselves."""
+    for values in ([1e16, 1e16 + 2, 1e16 + 6], [3.846352214884082e17, 3.846352214884085e17]):
+        assert propose_scale(values).widest.clipped == 0.0
+
+
 def test_nearly_constant_values() -> None:
     assert propose_scale([5.0] * 999 + [7.0], quantile=0.9).scale == Scale(5, 7)
 

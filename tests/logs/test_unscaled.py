@@ -77,7 +77,12 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("value", [None, "revenue"])
 def test_files_without_rows(tmp_path: Path, value: str | None) -> None:
-    for name, text in (("empty.csv", ""), ("header.csv", "arm,revenue\n"), ("empty.ndjson", "")):
+    for name, text in (
+        ("empty.csv", ""),
+        ("header.csv", "arm,revenue\n"),
+        ("no.ndjson", ""),
+        ("bare.ndjson", "{}\n{}\n"),
+    ):
         with pytest.raises(InvalidValue, match="has no rows; at least one decision is needed"):
             read_values(written(tmp_path, text, name), value=value)
     with pytest.raises(InvalidValue, match="line 1: not JSON"):

@@ -48,16 +48,17 @@ def difference_to_show(values: Floats) -> float:
 
 def effort(values: Floats, scale: Scale, difference: float) -> Effort:
     """Return what it takes to show a difference between arms with such values, which are within the range."""
-    mean, variance = float(values.mean()), float(values.var())
+    above = values - scale.lowest  # so that large values close together keep their digits
+    mean, variance = float(above.mean()), float(above.var())
     low, high = mean - 0.5 * difference, mean + 0.5 * difference
-    between = np.linspace(max(low, scale.lowest), min(high, scale.highest), _POINTS)
+    between = np.linspace(max(low, 0.0), min(high, scale.span), _POINTS)
 
     def gain(gap: Floats, room: Floats) -> Floats:
         with np.errstate(divide="ignore"):
             bet = np.minimum(gap / variance, 1.0 / room)
         return bet * gap - 0.5 * bet**2 * variance
 
-    growth = gain(high - between, between - scale.lowest) + gain(between - low, scale.highest - between)
+    growth = gain(high - between, between) + gain(between - low, scale.span - between)
     return Effort(1.0 / float(growth.min()), 4.0 * variance / difference**2)
 
 

@@ -134,8 +134,8 @@ def _read(
         # there is not even one row that would tell the columns; the pieces tell why
         for _ in source.pieces((), rejections):
             pass
-    check_rows(rejections, bad_rows)
-    assert reader is not None  # there is a row, so there are columns
+    check_rows(source, rejections, bad_rows)
+    assert reader is not None  # there are columns
     return ReadLog(reader.log(), found, rejections, tuple(reader.notes))
 
 
@@ -145,10 +145,10 @@ def check_bad_rows(bad_rows: str) -> None:
         raise unknown("way with bad rows", bad_rows, BAD_ROWS, "bad_rows")
 
 
-def check_rows(rejections: Rejections, bad_rows: str) -> None:
+def check_rows(source: Source, rejections: Rejections, bad_rows: str) -> None:
     """Refuse bad rows unless they may be left out, and a source of which nothing is left."""
     if rejections.total and bad_rows == "refuse":
         raise rejections.error
-    if rejections.total == rejections.rows:
+    if rejections.total == rejections.rows or not source.columns:
         rows = f"rows that can be read: {rejections.sentence}" if rejections.total else "rows"
-        raise InvalidValue(f"{rejections.source} has no {rows}; at least one decision is needed", "path")
+        raise InvalidValue(f"{source.name} has no {rows}; at least one decision is needed", "path")

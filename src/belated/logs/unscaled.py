@@ -57,7 +57,7 @@ def read_values(
             rows.reject(found.is_wrong, columns["value"], NO_NUMBER)
             places = labels.places(rows, columns["arm"]) if "arm" in columns else np.zeros_like(piece.lines)
             parts.append((found.values[rows.good], places[rows.good]))
-    check_rows(rejections, bad_rows)
+    check_rows(source, rejections, bad_rows)
     values, arms = (np.concatenate(each) for each in zip(*parts, strict=True))
     if "arm" not in columns:
         return ReadValues(values, None, columns, rejections)
