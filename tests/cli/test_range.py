@@ -2,7 +2,9 @@
 
 import json
 import math
+import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -79,6 +81,23 @@ def test_a_wide_range_limits_bets(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert main(["range", str(path), "--quantile", "0.99", "--wide"]) == 0
     shown = capsys.readouterr().out
     assert "and since a wide range allows small bets only (× " in shown
+
+
+def test_the_page_shows_what_is_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """docs/questions.md has the log as a Python example, and the table as text."""
+    page = (Path(__file__).parents[2] / "docs" / "questions.md").read_text()
+    (example,) = re.findall(r"(rng = np.random.default_rng\(2\)\n.*?)found = ", page, flags=re.DOTALL)
+    names: dict[str, Any] = {"np": np}
+    exec(example, names)
+    rows = [f"{button},{revenue}" for button, revenue in zip(names["button"], names["revenue"], strict=True)]
+    (tmp_path / "orders.csv").write_text("\n".join(["button,revenue", *rows]))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    (command,) = re.findall(r"^belated (range .*)", page, flags=re.MULTILINE)
+    assert main(command.split()) == 0
+    assert f"```text\n{capsys.readouterr().out}```" in page
 
 
 def test_refusals(log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
