@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from belated.api.types import Deadline
 from belated.client import Client, Flag, ServiceError, ServiceUnavailable
 from belated.client.breaker import Breaker
 from belated.client.outbox import Outbox
@@ -101,6 +102,43 @@ def test_a_service_that_is_killed_and_comes_back(server: Server, caplog: pytest.
     assert sum("falls back to 'blue' (away): the service does not answer" in line for line in lines) == 1
     assert sum("the service is back after" in line and "ids got 'blue'" in line for line in lines) == 1
     assert sum("outcomes are sent again" in line for line in lines) == 1
+
+
+def test_it_tells_a_real_service_of_its_fallbacks(server: Server) -> None:
+    name = "told"
+    with server.client() as client:
+        client.create(name, ["blue", "green"], seed=1)
+    with flag_at(server, name, tell=True) as flag, server.client() as client:
+        flag.decide("before")
+        server.kill()
+        for k in range(5):
+            assert flag.decide(f"during-{k}") == "blue"
+        server.start()
+        eventually(lambda: any(event.kind == "decision" for event in after(client, name, flag)))
+        eventually(lambda: any(event.kind == "fallbacks" for event in client.ledger(name)))
+        (told,) = [event for event in client.ledger(name) if event.kind == "fallbacks"]
+        assert told.arm == "blue"
+        assert client.experiment(name).fallbacks == sum(flag.counts.fallbacks.values()) >= 5
+
+
+def after(client: Client, name: str, flag: Flag) -> list[Any]:
+    """The events after the first decision, when one more id was asked for."""
+    flag.decide(f"v-{time.monotonic_ns()}")
+    return [event for event in client.ledger(name) if event.number > 1]
+
+
+def test_values_in_units_that_are_added_up(server: Server) -> None:
+    with server.client() as client:
+        units = {"lowest": 0, "highest": 200, "better": "higher"}
+        client.create("basket", ["green", "red"], seed=1, outcome=units, reports="sum", missing=Deadline(3600, 1.0))
+        with flag_at(server, "basket") as flag:
+            flag.decide("v")
+            flag.observe("v", value=60.0)
+            flag.observe("v", value=60.0)
+            flag.observe("v", value=-20.0, report="refund", final=True)
+            eventually(lambda: flag.counts.sent == 3)
+        (arm,) = [each for each in client.experiment("basket").arms if each.outcomes]
+        assert arm.mean_value == pytest.approx(100.0)
 
 
 @pytest.mark.parametrize("status", ["paused", "archived"])
