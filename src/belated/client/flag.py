@@ -7,12 +7,14 @@ flag.observe("visit-17", reward=1.0)
 
 import atexit
 import logging
+import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self, TypeVar
+from weakref import WeakSet
 
 import httpx
 
@@ -60,6 +62,13 @@ class _Answer(NamedTuple):
     is_decided: bool
 
 
+class _Clients(NamedTuple):
+    asks: Any
+    """With the patience of a page."""
+    sends: Any
+    """With that of the background."""
+
+
 class _Outcome(NamedTuple):
     id: str
     outcome: Mapping[str, Any]
@@ -77,9 +86,9 @@ class Flag:
       away, slow, refuses, or the experiment is paused or archived. After such a failure it asks nothing for `pause`
       seconds, then by one call at a time, until the service answers again.
     - `observe` returns at once. A thread in the background sends outcomes in their order; what cannot be sent waits.
-      Threads do not survive a fork: where a program is loaded first and forked then, use the flag in the forks alone.
     - An id keeps its arm as long as it is remembered, whether the service is there or not. Outcomes of ids that got
       the default arm are not sent: the service did not choose it.
+    - A process that is forked has connections and a queue of its own, unless the flag was made with a client.
 
     Parameters
     ----------
@@ -120,18 +129,9 @@ class Flag:
         self.experiment, self.default = experiment, default
         self._timeout, self._tell = check_positive("timeout", timeout), tell
         self._remembered = check_count("remember", remember)
-        self._asks: Any
-        self._sends: Any
-        self._own: tuple[Client, ...] = ()
-        if isinstance(service, str):
-            self._asks = Client(service, key, timeout=timeout, retry_seconds=0)
-            self._sends = Client(service, key, timeout=max(timeout, SENDING_SECONDS), retry_seconds=0)
-            self._own = (self._asks, self._sends)
-        elif key is not None:
-            raise InvalidValue("key is given besides a client, which has its own; one of them is needed", "key")
-        else:
-            self._asks = self._sends = service
+        self._service, self._key = service, key
         self._lock = threading.Lock()
+        self._clients: _Clients | None = self._connect()
         self._breaker = Breaker(check_positive("pause", pause))
         self._outbox = Outbox(self._deliver, check_count("most_waiting", most_waiting), pause)
         self._answers: OrderedDict[str, _Answer] = OrderedDict()
@@ -141,6 +141,32 @@ class Flag:
         self._holds_back = False
         self._warned: set[str] = set()
         atexit.register(self.close)
+        _flags.add(self)
+
+    def _connect(self) -> _Clients:
+        if not isinstance(self._service, str):
+            if self._key is not None:
+                raise InvalidValue("key is given besides a client, which has its own; one of them is needed", "key")
+            return _Clients(self._service, self._service)
+        seconds = max(self._timeout, SENDING_SECONDS)
+        return _Clients(
+            Client(self._service, self._key, timeout=self._timeout, retry_seconds=0),
+            Client(self._service, self._key, timeout=seconds, retry_seconds=0),
+        )
+
+    def _connected(self) -> _Clients:
+        """Return the clients of this process; they are made when a fork first needs them."""
+        with self._lock:
+            if self._clients is None:
+                self._clients = self._connect()
+            return self._clients
+
+    def _start_anew(self) -> None:
+        """Leave to the parent what is the parent's: connections, the queue, and locks that its threads may hold."""
+        self._lock = threading.Lock()
+        self._of_parent, self._clients = self._clients, None  # kept, since to close them would close the parent's
+        self._breaker.gave_up()
+        self._outbox.start_anew()
 
     def __enter__(self) -> Self:
         return self
@@ -153,8 +179,9 @@ class Flag:
         atexit.unregister(self.close)
         if left := self._outbox.close(seconds):
             _log.warning("flag %r: closed, %d outcomes were not sent", self.experiment, left)
-        for client in self._own:
-            client.close()
+        if isinstance(self._service, str):
+            for client in self._clients or ():
+                client.close()
 
     @property
     def counts(self) -> FlagCounts:
@@ -175,7 +202,7 @@ class Flag:
             if not self._breaker.allows():
                 return self._fall_back(id, "not asked")
         try:
-            arm = _within(self._timeout, lambda: self._asks.decide(self.experiment, id).arm)
+            arm = _within(self._timeout, lambda: self._connected().asks.decide(self.experiment, id).arm)
         except Exception as error:  # whatever it is: a page waits for an arm
             return self._refuse(error) if _is_of_one_id(error) else self._fail(id, error)
         except BaseException:
@@ -246,9 +273,9 @@ class Flag:
         """Send an outcome, or how many ids got the default arm. Return whether that is done with."""
         try:
             if isinstance(item, _Outcome):
-                self._sends.observe(self.experiment, item.id, **item.outcome)
+                self._connected().sends.observe(self.experiment, item.id, **item.outcome)
             else:
-                self._sends.report_fallbacks(self.experiment, item.fallbacks, arm=self.default, id=item.id)
+                self._connected().sends.report_fallbacks(self.experiment, item.fallbacks, arm=self.default, id=item.id)
         except Exception as error:  # the thread must go on
             if _may_pass(error) or (isinstance(item, _Outcome) and _can_be_mended(error)):
                 if not self._holds_back:
@@ -272,6 +299,18 @@ class Flag:
         if kind not in self._warned:
             self._warned.add(kind)
             _log.warning("flag %r: an %s is refused, others are only counted: %s", self.experiment, kind, error)
+
+
+_flags: WeakSet[Flag] = WeakSet()
+
+
+def _after_fork() -> None:
+    for flag in list(_flags):
+        flag._start_anew()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def _within(seconds: float, ask: Callable[[], T]) -> T:

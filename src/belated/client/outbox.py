@@ -12,20 +12,23 @@ T = TypeVar("T")
 class Outbox(Generic[T]):
     """Sends items one after the other, in their order. What cannot be sent now waits, and is tried again.
 
-    The thread starts with the first item, and again after a fork. It is a daemon: no program waits for it but by
-    `close`.
+    The thread starts with the first item. It is a daemon: no program waits for it but by `close`.
     """
 
     def __init__(self, deliver: Callable[[T], bool], most: int, pause: float) -> None:
         """Take what delivers an item (False: keep it), how many may wait, and the seconds between failed attempts."""
         self._deliver, self._most, self._pause = deliver, most, pause
+        self._closes = False
+        self._dropped = 0
+        self.start_anew()
+
+    def start_anew(self) -> None:
+        """Forget what waits, in a process that was forked: the thread of the parent sends it."""
         self._items: deque[T] = deque()
         self._in_hand = 0
         self._not_before = 0.0
-        self._closes = False
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
-        self._dropped = 0
 
     @property
     def waiting(self) -> int:
@@ -47,8 +50,7 @@ class Outbox(Generic[T]):
                 return
             self._items.append(item)
             self._trim()
-            if self._thread is None or not self._thread.is_alive():
-                self._in_hand = 0
+            if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="belated-outbox", daemon=True)
                 self._thread.start()
             self._changed.notify_all()
