@@ -49,7 +49,12 @@ def arms_at_first(n_arms: int, changes: Iterable[Change]) -> int:
 
 def check_changes(arms: NDArray[np.int64], n_arms: int, changes: Sequence[Change]) -> None:
     """Refuse changes that cannot be, and decisions of arms that were not there."""
+    for change in changes:
+        if change.arm >= n_arms:
+            raise InvalidValue(f"changes has arm {change.arm}; allowed is 0 to {n_arms - 1}", "changes")
     present = [True] * arms_at_first(n_arms, changes)
+    if len(present) < FEWEST_PRESENT:
+        raise InvalidValue(f"{len(present)} arms are there at first; at least {FEWEST_PRESENT} are needed", "changes")
     begin = 0
     for change in changes:
         check_change(change, present, begin)
