@@ -61,7 +61,7 @@ def read_values(
     values, arms = (np.concatenate(each) for each in zip(*parts, strict=True))
     if "arm" not in columns:
         return ReadValues(values, None, columns, rejections)
-    known, arms = labels.sorted(arms)
+    known, arms, _ = labels.sorted(arms)
     return ReadValues(values, [known[k] for k in arms], columns, rejections)
 
 
