@@ -291,6 +291,26 @@ def test_a_change_that_fails_changes_nothing_and_the_rest_of_the_batch_is_done(l
     played.check()
 
 
+def test_a_change_of_arms_that_limits_forbid_names_the_arm(ledger: SqlLedger) -> None:
+    played = begun(ledger)
+    played.done(limit(ArmLimit("b", ceiling=0.25), holdout=0.6))
+    refused = played.refused(retire("c"))
+    assert refused == Refused(
+        "invalid", "arm 'b' may have a share of 0.25 at most, but uniform play alone gives it 0.3", "arm"
+    )
+
+
+def test_uniform_play_alone_is_a_limit(ledger: SqlLedger) -> None:
+    played = begun(ledger, learner="ucb")
+    played.done(limit(holdout=0.3))
+    assert played.state.limits == ShareLimits(holdout=0.3)
+    played.worker = played.another()
+    assert played.state.limits == ShareLimits(holdout=0.3)
+    played.decide("x")
+    assert sorted(shares(played).values()) == pytest.approx([0.1, 0.1, 0.8])
+    played.check()
+
+
 def test_archived_experiments_refuse_and_paused_ones_do_not(ledger: SqlLedger) -> None:
     played = begun(ledger)
     played.done(

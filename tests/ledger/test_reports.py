@@ -287,6 +287,16 @@ def test_values_where_the_first_stays(ledger: SqlLedger) -> None:
     played.check()
 
 
+def test_a_value_after_the_deadline_is_not_counted_as_clipped(ledger: SqlLedger) -> None:
+    played = begun(ledger, outcome=REVENUE, deadline=DEADLINE)
+    played.decide("d", "e")
+    played.report(paid(300.0, None))
+    played.wait(10)
+    assert played.report(paid(300.0, None, "e")) == [("skipped", None)]
+    assert played.state.clipped == 1
+    played.check()
+
+
 def test_a_deadline_settles_what_was_reported_and_takes_the_default_where_nothing_was(ledger: SqlLedger) -> None:
     played = sums(ledger, deadline=DEADLINE)
     played.decide("d", "e")
