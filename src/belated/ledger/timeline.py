@@ -125,4 +125,3 @@ class Timeline:
         ]
         timeline.delays = {(arm, good): Histogram(counts, total) for arm, good, counts, total in delays}
         return timeline
-

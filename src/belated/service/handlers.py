@@ -215,6 +215,10 @@ async def read(request: Request) -> Response:
     return Response(shown.content)
 
 
+async def timeline(request: Request) -> Response:
+    return Response(await request.service.timeline(request.name))
+
+
 async def estimates(request: Request) -> Response:
     query = request.query
     options = Options(float(query["alpha"]), query["control"] or None, query["method"], query["outcomes"])
