@@ -87,7 +87,7 @@ def _add(stream: Stream, results: Sequence[Result]) -> None:
 def log_of(ledger: Ledger, record: ExperimentRecord) -> Log:
     """Return all decisions of an experiment and what came of them, for `belated.inference`."""
     arms = labels_of(record.settings, ledger.changes(record.number, record.events))
-    log = EventLog(arms)
+    log = EventLog(record.settings.arms)
     for events in ledger.all_events(record.number):
         for event in events:
             if event.kind == Kind.DECISION:
@@ -95,5 +95,5 @@ def log_of(ledger: Ledger, record: ExperimentRecord) -> Log:
             elif event.kind in (Kind.OUTCOME, Kind.DEFAULT, Kind.SETTLED):
                 log.came(event.round, event.loss, event.at / SECOND)
             elif event.kind in _COMINGS:
-                log.changed(event.round, arms[event.arm], _COMINGS[Kind(event.kind)])
+                log.changed(arms[event.arm], _COMINGS[Kind(event.kind)])
     return log.log()
