@@ -8,6 +8,8 @@ from collections.abc import AsyncGenerator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from starlette.types import Receive
+
 from belated import __version__, learners
 from belated.api.types import (
     MOST_SEED,
@@ -313,7 +315,7 @@ async def stream(request: Request) -> Response:
 
     async def parts() -> AsyncGenerator[bytes, None]:
         service.streams += 1
-        gone = asyncio.ensure_future(_gone(request))
+        gone = asyncio.ensure_future(until_gone(request.receive))
         stopping = asyncio.ensure_future(service.stopping.wait())
         try:
             shown, said = first, time.monotonic()
@@ -342,8 +344,9 @@ def _event(shown: Shown) -> bytes:
     return b"event: state\nid: %d\ndata: %s\n\n" % (shown.events, shown.content)
 
 
-async def _gone(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
+async def until_gone(receive: Receive) -> None:
+    """Return when the client has gone away."""
+    while (await receive())["type"] != "http.disconnect":
         pass
 
 

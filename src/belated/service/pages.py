@@ -6,20 +6,20 @@ They show what the API shows and do what it does, by the same commands. Whoever 
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qsl, quote
 
 import msgspec
 from starlette.types import Receive, Scope
 
-from belated.api.types import ArmLimit, Experiment, ShareLimits
+from belated.api.types import Experiment
+from belated.ledger.base import LedgerUnavailable
 from belated.ledger.changing import AddArm, MoveArm, SetLimits
 from belated.ledger.commands import Change, Command
 from belated.ledger.events import Status
-from belated.ledger.base import LedgerUnavailable
 from belated.service import handlers, page_parts, session, static_files
-from belated.service.auth import Caller
+from belated.service.auth import NOBODY, Caller
 from belated.service.errors import ApiError
 from belated.service.http import Request, Response, read_body
 from belated.service.views import unwrap
@@ -122,7 +122,9 @@ async def _route(visit: Visit) -> Response:
     if rest == "live":
         return await _live(visit, name)
     if rest == "estimates":
-        request = Request(visit.service, name, {**ESTIMATES, **_options(visit.query)}, None, visit.receive, visit.caller)
+        request = Request(
+            visit.service, name, {**ESTIMATES, **_options(visit.query)}, None, visit.receive, visit.caller
+        )
         return await handlers.estimates(request)
     if rest:
         raise ApiError("not_found", f"there is no page {path[:200]}")
@@ -136,11 +138,11 @@ def _options(query: dict[str, str]) -> dict[str, str]:
     return {"control": query["control"]} if query.get("control") else {}
 
 
-def page(name: str, visit: Visit, status: int = 200, **context: Any) -> Response:
+def page(template: str, visit: Visit, code: int = 200, /, **context: Any) -> Response:
     """Return a page."""
     may_act = visit.caller is not None and session.may_act(visit.caller)
-    content = render(f"dashboard/{name}", token=visit.token, may_act=may_act, origin=visit.origin, **context)
-    return Response(content.encode(), status, HTML, HEADERS)
+    content = render(f"dashboard/{template}", token=visit.token, may_act=may_act, origin=visit.origin, **context)
+    return Response(content.encode(), code, HTML, HEADERS)
 
 
 def redirect(to: str, cookie: bytes | None = None) -> Response:
@@ -237,7 +239,7 @@ async def _live(visit: Visit, name: str) -> Response:
 
     async def parts() -> AsyncGenerator[bytes, None]:
         service.streams += 1
-        gone = asyncio.ensure_future(handlers.gone(visit.receive))
+        gone = asyncio.ensure_future(handlers.until_gone(visit.receive))
         stopping = asyncio.ensure_future(service.stopping.wait())
         try:
             seen, said = (first.events, first.status), time.monotonic()
@@ -302,7 +304,7 @@ async def _create(visit: Visit, fields: dict[str, list[str]]) -> Response:
     given = {field: values[0].strip() for field, values in fields.items()}
     try:
         body = page_parts.new_experiment(given)
-        request = Request(visit.service, "", {}, body, visit.receive, visit.caller or handlers.NOBODY)
+        request = Request(visit.service, "", {}, body, visit.receive, visit.caller or NOBODY)
         await handlers.create(request)
     except ApiError as error:
         problem = error.problem
