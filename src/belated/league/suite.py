@@ -12,10 +12,12 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from belated import bounds
 from belated.delays import delays_for
-from belated.environments import Environment, Resampled
+from belated.environments import Environment, Resampled, Stretch
+from belated.environments.environment import check_same_arms
 from belated.errors import InvalidValue, unknown
 from belated.logs import public
 from belated.templates.display import counted
@@ -52,30 +54,38 @@ class Cell:
     @cached_property
     def theory(self) -> float:
         """sqrt(KT) + min over S of (|S| + sqrt(D_rest log K)), for one draw of the delays."""
-        return bounds.scale(self.environment.n_arms, self.instance().delays)
+        return bounds.scale(self.environment.n_arms, self._slowest())
 
     def instance(self, delay_constant: float = 49.0) -> bounds.Instance:
         """Return what bounds see of it, for one draw of the delays; the longest of a round where they depend on more.
 
-        Gaps are known where losses are stochastic.
+        Gaps are known where losses are stochastic. Bounds are about arms that stay.
         """
-        rounds = np.arange(1, self.rounds + 1)
-        delays = self.delays.fill(np.random.default_rng(0), rounds)
-        slowest = delays if delays.ndim == 1 else delays.max(axis=1)
+        check_same_arms(self.environment, self.rounds)
         means = self.environment.steady_means
         gaps = np.delete(means, means.argmin()) - means.min() if means is not None else None
-        return bounds.Instance(self.environment.n_arms, slowest, gaps=gaps, delay_constant=delay_constant)
+        return bounds.Instance(self.environment.n_arms, self._slowest(), gaps=gaps, delay_constant=delay_constant)
+
+    def _slowest(self) -> NDArray[np.int64]:
+        """Return one draw of the delays, the longest of each round."""
+        delays = self.delays.fill(np.random.default_rng(0), np.arange(1, self.rounds + 1))
+        return delays if delays.ndim == 1 else delays.max(axis=1)
 
     @cached_property
     def uniform_regret(self) -> float:
-        """What uniform play costs, for one draw of the losses."""
+        """What uniform play of the arms that are present costs, for one draw of the losses."""
         rng = np.random.default_rng(0)
-        totals = np.zeros(self.environment.n_arms)
-        for first in range(1, self.rounds + 1, 10_000):
-            piece = np.arange(first, min(first + 10_000, self.rounds + 1))
-            expected, _ = self.environment.fill(rng, piece)
-            totals += np.broadcast_to(expected, (piece.size, totals.size)).sum(axis=0)
-        return float(totals.mean() - totals.min())
+        regret = 0.0
+        stretches = self.environment.stretches(self.rounds) or [Stretch(1, np.arange(self.environment.n_arms))]
+        ends = [stretch.first for stretch in stretches[1:]] + [self.rounds + 1]
+        for stretch, end in zip(stretches, ends, strict=True):
+            totals = np.zeros(self.environment.n_arms)
+            for first in range(stretch.first, end, 10_000):
+                piece = np.arange(first, min(first + 10_000, end))
+                expected, _ = self.environment.fill(rng, piece)
+                totals += np.broadcast_to(expected, (piece.size, totals.size)).sum(axis=0)
+            regret += float(totals[stretch.arms].mean() - totals[stretch.arms].min())
+        return regret
 
     def at(self, rounds: int) -> "Cell":
         """Return the same problem, shorter or longer."""
