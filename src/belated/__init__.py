@@ -33,7 +33,7 @@ if TYPE_CHECKING:
         UnknownDecision,
     )
     from belated.league import suite
-    from belated.live import Bandit, Decision, Receipt
+    from belated.live import Bandit, Decision, Limits, Receipt, Scale
     from belated.simulation import Simulation, Trace, simulate
 
 _HOMES = {
@@ -43,7 +43,9 @@ _HOMES = {
     "BelatedWarning": "errors",
     "Decision": "live",
     "InvalidValue": "errors",
+    "Limits": "live",
     "Receipt": "live",
+    "Scale": "live",
     "Simulation": "simulation",
     "SnapshotError": "errors",
     "Trace": "simulation",
@@ -74,7 +76,9 @@ __all__ = [
     "BelatedWarning",
     "Decision",
     "InvalidValue",
+    "Limits",
     "Receipt",
+    "Scale",
     "Simulation",
     "SnapshotError",
     "Trace",

@@ -41,7 +41,7 @@ def test_needs_are_those_of_the_papers(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(set(NEEDS) - {"exp3_delayed"}))
 def test_a_bandit_refuses_and_names_what_is_missing(name: str) -> None:
     for need in sorted(NEEDS[name]):
-        told = dict(informed(name).values)
+        told: dict[str, Any] = dict(informed(name).values)
         del told[need]
         with pytest.raises(ValueError, match=f"'{name}' must know {need}, .*{need}=… is missing"):
             Bandit(3, name, **told)

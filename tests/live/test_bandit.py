@@ -15,7 +15,7 @@ from belated.live.snapshot import MAGIC
 from support.play_live import VARIANTS, informed, told
 
 
-def busy(learner: str = "robust", **parameters: float) -> Bandit:
+def busy(learner: str = "robust", **parameters: Any) -> Bandit:
     """A bandit in the middle of its work: outcomes used, outstanding and skipped."""
     bandit = Bandit(["blue", "green", "red"], learner, seed=7, **parameters)
     rng = np.random.default_rng(0)

@@ -1,11 +1,12 @@
 """A bandit whose decisions are on record elsewhere does what a `Bandit` does, bit for bit."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
 
-from belated import Bandit, Receipt, learners
+from belated import Bandit, Limits, Receipt, learners
 from belated.errors import SnapshotError
 from belated.live import outstanding
 from belated.live.outstanding import Recorded
@@ -25,7 +26,7 @@ class Both:
     """A `Bandit` and a `RecordedBandit` that live through the same, and the record of the latter."""
 
     def __init__(self, words: str, arms: int = 3) -> None:
-        told = TOLD.get(words.partition(":")[0], {})
+        told: dict[str, Any] = dict(TOLD.get(words.partition(":")[0], {}))
         self.bandit = Bandit(arms, words, seed=1, **told)
         self.bandit.warns = False
         self.recorded = RecordedBandit(arms, words, **told)
@@ -45,10 +46,32 @@ class Both:
         self.recorded.open.recorded()
 
     def observe(self, number: int, loss: float) -> None:
-        receipt = self.recorded.receipt(number)
+        receipt = self.recorded.receipt(number, self.made[number].arm)
         assert self.recorded.observe(self.made[number], loss)
         assert self.bandit.observe(number, loss=loss) is receipt
         self.open.remove(number)
+
+    def change(self, rng: np.random.Generator) -> None:
+        """Change the arms or the limits, of both; whatever one refuses the other refuses."""
+        roster, limits = self.recorded.roster, self.recorded.limits
+        kind = int(rng.integers(4))
+        absent = [arm for arm in range(len(roster.entered)) if not roster.has(arm)]
+        if kind == 0 or (kind == 1 and not absent):
+            self.bandit.add_arm(len(roster.entered))
+            roster = roster.add(self.recorded.rounds)
+        elif kind == 1:
+            arm = int(rng.choice(absent))
+            self.bandit.restore_arm(arm)
+            roster = roster.restore(arm, self.recorded.rounds)
+        elif kind == 2 and len(roster.present) > 2:
+            arm = int(rng.choice(roster.present))
+            self.bandit.retire_arm(arm)
+            roster = roster.retire(arm)
+        else:
+            low, high, fixed = (int(arm) for arm in rng.permutation(len(roster.entered))[:3])
+            limits = Limits({low: (0.05, 1.0), high: (0.0, 0.9), fixed: 0.1}, holdout=float(rng.integers(2)) / 20)
+            self.bandit.set_limits(limits)
+        self.recorded.change(roster, limits)
 
     def restart(self) -> None:
         self.recorded = RecordedBandit.from_bytes(self.recorded.to_bytes())
@@ -87,7 +110,7 @@ def test_what_is_on_record_is_done_again(words: str) -> None:
         assert again.redo(made.round, made, draw=draw) == made.propensity
         if len(both.open) > 20:
             number = int(rng.choice(sorted(both.open)))
-            receipt = both.recorded.receipt(number)
+            receipt = both.recorded.receipt(number, both.made[number].arm)
             both.observe(number, 0.5)
             assert again.observe(both.made[number], 0.5, receipt)
     assert again.to_bytes() == both.recorded.to_bytes()
@@ -124,8 +147,8 @@ def test_what_the_record_says_became_of_an_outcome_stays() -> None:
     for place in range(2, 60):
         for bandit in (skips, waits):
             bandit.decide(place, draw=0.3)
-    assert skips.receipt(1) is Receipt.SKIPPED
-    assert skips.receipt(59) is Receipt.USED
+    assert skips.receipt(1, made.arm) is Receipt.SKIPPED
+    assert skips.receipt(59, made.arm) is Receipt.USED
     before = skips.outstanding, skips.skipped
     assert skips.observe(made, 0.5, Receipt.USED) is False
     assert (skips.outstanding, skips.skipped) == before
@@ -152,3 +175,25 @@ def test_nonsense_is_refused() -> None:
             bandit.redo(2, wrong, draw=0.5)
     with pytest.raises(SnapshotError, match="not of decisions on record"):
         RecordedBandit.from_bytes(Bandit(2, "robust").to_bytes())
+
+
+REARMED = [words for words in SPECS if learners.find(words.partition(":")[0]).rearm is not None]
+
+
+@pytest.mark.parametrize("words", REARMED)
+def test_arms_and_limits_change_as_in_a_bandit(words: str) -> None:
+    """Arms come, go and come back, and limits change, while outcomes are outstanding: the two stay the same."""
+    both, rng = Both(words, 3), np.random.default_rng(8)
+    for k in range(1500):
+        both.decide(float(rng.random()))
+        while len(both.open) > 1 and rng.random() < 0.52:
+            number = int(rng.choice(sorted(both.open)))
+            both.observe(number, float(rng.integers(2)))
+        if k % 60 == 30:
+            both.change(rng)
+        if k % 200 == 150:
+            both.restart()
+    roster = both.recorded.roster
+    assert len(roster.entered) > 6
+    assert len(roster.present) < len(roster.entered)
+    assert learned_the_same(both.recorded, both.bandit)

@@ -121,7 +121,7 @@ def test_bad_delays_are_still_refused() -> None:
 
 
 def test_live_it_is_refused_with_advice() -> None:
-    words: list[tuple[str, dict[str, int]]] = [("ucb:settled=5", {}), ("ucb", {"settled": 5})]
+    words: list[tuple[str, dict[str, Any]]] = [("ucb:settled=5", {}), ("ucb", {"settled": 5})]
     for learner, parameters in words:
         with pytest.raises(ValueError, match=r"settled is 5, .* observe outcomes when they are settled, or .* service"):
             Bandit(2, learner, **parameters)

@@ -103,7 +103,8 @@ class Model:
 
     def __init__(self, settings: ExperimentSettings) -> None:
         self.settings = settings
-        self.bandit = Bandit(len(settings.arms), settings.learner, seed=settings.seed, **settings.tuning)
+        tuning: dict[str, Any] = dict(settings.tuning)
+        self.bandit = Bandit(len(settings.arms), settings.learner, seed=settings.seed, **tuning)
         self.status = Status.ACTIVE
         self.made: dict[str, Made] = {}
         self.events: list[Event] = []

@@ -89,7 +89,7 @@ class ExperimentState:
         """Tell the learner of a loss, unless it is to be held; return what becomes of it."""
         if kind == Kind.OUTCOME and self._holds:
             return Fate.HELD
-        receipt = self.bandit.receipt(known.round)
+        receipt = self.bandit.receipt(known.round, known.arm)
         self.bandit.observe(_made(known), loss)
         return _FATES[receipt]
 

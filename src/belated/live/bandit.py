@@ -8,8 +8,8 @@
 """
 
 import warnings
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from itertools import takewhile
 from typing import Any
 
@@ -26,10 +26,14 @@ from belated.inference.stream import Stream
 from belated.learners import Learner, TunedLearner
 from belated.learners.learner import Value
 from belated.live import snapshot, warning
+from belated.live.changing import Arrangement, Changing
 from belated.live.decisions import Decision, Receipt, check_delay, checked_loss, round_of
 from belated.live.labels import Arm, arm_labels
+from belated.live.limits import Limits
 from belated.live.outcomes import Outcomes
-from belated.live.running import Running, tune_live
+from belated.live.roster import Roster
+from belated.live.running import tune_live
+from belated.logs.scale import Scale, Scaled
 from belated.templates.display import html_table, largest, number
 
 _DRAWS = 128  # random numbers fetched at once: one at a time they would cost more than the decision
@@ -38,7 +42,7 @@ _SKIPPED = Receipt.SKIPPED
 _new_tuple = tuple.__new__
 
 
-class Bandit(Running):
+class Bandit(Changing):
     """A learner that decides one round at a time and hears of outcomes in any order, late, or never.
 
     One thread at a time: share a bandit between threads under a lock. An interrupt leaves it in order: what was under
@@ -55,12 +59,18 @@ class Bandit(Running):
     share_floor
         The least probability of every arm, from 0 to 1 / K, for who wants to keep measuring all arms: an arm is drawn
         from p'_i = share_floor + (1 - K share_floor) p_i, and p' is its propensity.
+    limits
+        Floors, ceilings and fixed shares of arms, and a share that plays uniformly (`belated.Limits`).
+    outcome
+        The range of outcomes in units of your own, for `observe(value=…)`: a `belated.Scale`, or its fields as a
+        mapping: `{"lowest": 0, "highest": 200, "better": "higher"}`.
     parameters
         Of the learner.
     """
 
     warns: bool = True
     """Whether `decide` and `observe` raise what `warnings` says as Python warnings, each once."""
+    _scale: Scale | None
 
     def __init__(
         self,
@@ -69,6 +79,8 @@ class Bandit(Running):
         *,
         seed: Any = None,
         share_floor: Value | None = None,
+        limits: Limits | None = None,
+        outcome: Scale | Mapping[str, Any] | None = None,
         **parameters: Value,
     ) -> None:
         if share_floor is not None:
@@ -80,7 +92,11 @@ class Bandit(Running):
         tuned.connect(clock, len(labels))
         memory = rounds.enlarge(clock, rounds.new_memory())
         p = np.full(len(labels), 1.0 / len(labels))
-        self._set(tuned, labels, Run(tuned.learner.new_state(len(labels)), params, clock, memory, p))
+        run = Run(tuned.learner.new_state(len(labels)), params, clock, memory, p)
+        self._set(tuned, labels, Roster.of(len(labels)), run)
+        self._scale = outcome if outcome is None or isinstance(outcome, Scale) else Scale(**outcome)
+        if limits is not None:
+            self.set_limits(limits)
         try:
             self._generator = np.random.default_rng(seed)
         except (TypeError, ValueError) as error:
@@ -98,10 +114,12 @@ class Bandit(Running):
     #   False   a slot        in order; one outcome will be learned from by the next decision, or by `_catch_up`
     #   True    any           an interrupt fell into decide, observe or _catch_up: `_recover` comes first
 
-    def _set(self, tuned: TunedLearner, labels: list[Arm], run: Run) -> None:
+    def _set(self, tuned: TunedLearner, labels: list[Arm], roster: Roster, run: Run) -> None:
         self._tuned = tuned
-        self._labels = labels
-        self._run = run
+        self._scale = None
+        self.clipped = 0
+        """Outcomes whose value was beyond the range, and was taken as its end."""
+        self._arrange(Arrangement(run, labels, roster, Limits()))
         self._delay_at = tuned.learner.delay_at
         self._draws: list[float] = []
         self._round = int(run.clock["round"][0])
@@ -109,6 +127,7 @@ class Bandit(Running):
         self._busy = False
         self._noted_slot = rounds.NONE
         self._noted_loss = 0.0
+        self._coming = None
         self._missed = bytearray()  # one bit a round: skipped, and no outcome has come since
         self._missed_end = 0
         self._late = 0  # outcomes that came after their decision was skipped
@@ -155,12 +174,9 @@ class Bandit(Running):
         """
         if decision.round != self._round + 1 or self._delay_at is not None:
             raise UnknownDecision(f"the decision of round {decision.round} cannot follow round {self._round}")
+        if decision.arm not in self._index:
+            raise UnknownDecision(f"arm {decision.arm!r} of round {decision.round} is not among those that are played")
         return self._decide(draw, self._index[decision.arm], decision.propensity).propensity
-
-    @cached_property
-    def _index(self) -> dict[Arm, int]:
-        """Label -> arm."""
-        return {label: arm for arm, label in enumerate(self._labels)}
 
     def _decide(self, draw: float, made: int, propensity: float) -> Decision:
         if self._busy:
@@ -183,15 +199,27 @@ class Bandit(Running):
         self._round = number = self._round + 1
         self._slots[number] = slot
         outcomes = self._outcomes
-        outcomes.arms.append(arm)
+        outcomes.arms.append(self._numbers[arm])
         outcomes.propensities.append(share if made < 0 else propensity)
         self._busy = False
-        return _new_tuple(Decision, (number, self._labels[arm], share))
+        return _new_tuple(Decision, (number, self._playing[arm], share))
 
-    def observe(self, decision: Decision | int, *, loss: float | None = None, reward: float | None = None) -> Receipt:
-        """Report the outcome of a decision, or of its round: a loss in [0, 1], or a reward = 1 - loss."""
+    def observe(
+        self,
+        decision: Decision | int,
+        *,
+        loss: float | None = None,
+        reward: float | None = None,
+        value: float | None = None,
+    ) -> Receipt:
+        """Report the outcome of a decision, or of its round: a loss in [0, 1], a reward = 1 - loss, or a value in the
+        units of the bandit's `outcome`.
+        """
         number = decision[0] if type(decision) is Decision else round_of(decision)
-        if loss is None:
+        clipped = False
+        if value is not None:
+            loss, clipped = self._scaled(value, loss, reward)
+        elif loss is None:
             if reward is None:
                 raise InvalidValue("neither loss nor reward is given; one of them is needed", "loss")
             if type(reward) is not float or not 0.0 <= reward <= 1.0:
@@ -205,7 +233,9 @@ class Bandit(Running):
             self._recover()
         slot = self._slots.get(number)
         if slot is None:
-            return self._observe_late(number, loss)
+            receipt = self._observe_late(number, loss)
+            self.clipped += clipped
+            return receipt
         if self._noted_slot >= 0:
             self._catch_up()
         self._busy = True
@@ -216,7 +246,23 @@ class Bandit(Running):
         outcomes.rounds.append(number)
         outcomes.losses.append(loss)
         self._busy = False
+        if clipped:
+            self.clipped += 1
+        if number in self._orphans:  # nothing is learned from it
+            self._orphans.discard(number)
+            return _SKIPPED
         return _USED
+
+    def _scaled(self, value: float, loss: float | None, reward: float | None) -> Scaled:
+        """Return the loss that a value stands for, which must be the only outcome that is given."""
+        if loss is not None or reward is not None:
+            word, other = ("loss", loss) if loss is not None else ("reward", reward)
+            raise InvalidValue(f"both value={value!r} and {word}={other!r} are given; one of them is needed", "value")
+        if self._scale is None:
+            raise InvalidValue(
+                f"value is {value!r}, but the bandit has no scale: Bandit(…, outcome=Scale(lowest, highest))", "value"
+            )
+        return self._scale.loss(self._scale.check(value))
 
     def _make_room(self) -> None:
         """Enlarge memory or state, whichever is full. The clock is told last: an interrupt in between loses room, not
@@ -244,11 +290,14 @@ class Bandit(Running):
 
     def _recover(self) -> None:
         """Put what Python keeps in order again, from what the compiled rounds keep."""
+        if self._coming is not None:
+            self._arrange(self._coming)
+            self._coming = None
         clock, memory = self._run.clock, self._run.memory
         waiting = rounds.waiting_slots(clock, memory)
         self._outcomes.even()
         for untold in range(self._outcomes.last + 1, int(clock["round"][0]) + 1):
-            self._outcomes.arms.append(int(memory[waiting[untold]]["arm"]))
+            self._outcomes.arms.append(self._numbers[int(memory[waiting[untold]]["arm"])])
             self._outcomes.propensities.append(float(memory[waiting[untold]]["propensity"]))
         observed: set[int] = set()
         if self._noted_slot >= 0:
@@ -307,7 +356,8 @@ class Bandit(Running):
         The options are those of `belated.inference.estimates`. A bandit knows no deadlines: report the loss that a
         missing outcome stands for when yours has passed.
         """
-        return self._fold().method(self._labels, Options(alpha, control, method, outcomes)).estimates()
+        found = self._fold().method(self._labels, Options(alpha, control, method, outcomes)).estimates()
+        return found if self._scale is None else found.in_units(self._scale)
 
     def _miss(self, number: int) -> None:
         if number >= self._missed_end:
@@ -330,8 +380,9 @@ class Bandit(Running):
                     warnings.warn(sentence, BelatedWarning, stacklevel=stacklevel)
 
     @property
-    def arms(self) -> tuple[Arm, ...]:
-        return tuple(self._labels)
+    def outcome(self) -> Scale | None:
+        """The range of outcomes in the user's units, if there is one."""
+        return self._scale
 
     @property
     def rounds(self) -> int:
@@ -393,8 +444,12 @@ class Bandit(Running):
             "generator": snapshot.generator_state(self._generator),
             "draws": self._draws,
             "warned": self._warned,
+            "late": self._late,
             **snapshot.settings_of_run(self._tuned.share_floor),
+            **snapshot.arrangement(self._roster, self._limits),
         }
+        if self._scale is not None:
+            header |= {"outcome": asdict(self._scale), "clipped": self.clipped}
         arrays = {
             "state": run.state,
             "clock": rounds.counters(run.clock),
@@ -416,20 +471,26 @@ class Bandit(Running):
             tuned = learners.tune(learner or learners.find(header["learner"]), **settings)
         except ValueError as error:
             raise SnapshotError(f"the snapshot is of an unregistered learner; pass learner=: {error}") from error
-        n_arms = len(header["arms"])
+        roster, limits = snapshot.roster_of(header, len(header["arms"])), snapshot.limits_of(header)
+        n_arms = len(roster.present)
         fits = tuned.learner.fits(arrays["state"], n_arms)
         snapshot.check_sizes(arrays, n_arms, tuned.learner.name, fits, tuned.learner.size(n_arms))
         clock = rounds.clock_of(arrays["clock"])
         tuned.connect(clock, n_arms)
         bandit = cls.__new__(cls)
         run = Run(arrays["state"], tuned.params, clock, arrays["memory"], arrays["distribution"])
-        bandit._set(tuned, header["arms"], run)
+        bandit._set(tuned, header["arms"], roster, run)
+        bandit._scale = Scale(**header["outcome"]) if "outcome" in header else None
+        bandit.clipped = header.get("clipped", 0)
         bandit._missed = bytearray(arrays["missed"].tobytes())
         bandit._missed_end = 8 * len(bandit._missed)
-        bandit._late = 0 if tuned.learner.keeps_skipped else bandit.skipped - bandit._missed_until(bandit._round)
+        late = 0 if tuned.learner.keeps_skipped else bandit.skipped - bandit._missed_until(bandit._round)
+        bandit._late = header.get("late", late)
         bandit._warned = header.get("warned", [])
         if "outcomes" in header:
             bandit._outcomes = Outcomes.from_arrays(header["outcomes"], arrays)
+        if limits:
+            bandit.set_limits(limits)
         bandit._draws = header["draws"]
         bandit._generator = snapshot.generator_from(header["generator"])
         return bandit

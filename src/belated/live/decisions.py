@@ -41,7 +41,10 @@ def checked_loss(name: str, value: Any) -> float:
     except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not 0.0 <= number <= 1.0:
-        raise InvalidValue(f"{name} is {value!r}; a number from 0 to 1 is needed", name)
+        advice = " (for outcomes in other units, give the bandit a scale and report value=…)"
+        raise InvalidValue(
+            f"{name} is {value!r}; a number from 0 to 1 is needed{advice if math.isfinite(number) else ''}", name
+        )
     return number
 
 

@@ -21,9 +21,14 @@ def arm_labels(arms: Sequence[Arm] | int) -> list[Arm]:
         raise InvalidValue(f"there are {count} arms; {FEWEST_ARMS} to {MOST_ARMS} are needed", "arms")
     seen: set[Arm] = set()
     for label in labels:
-        if isinstance(label, bool) or not isinstance(label, str | int):
-            raise InvalidValue(f"arm {label!r} is a {type(label).__name__}; labels are strings or integers", "arms")
+        check_label(label, "arms")
         if label in seen:
             raise InvalidValue(f"arm {label!r} is given twice; labels must differ", "arms")
         seen.add(label)
     return labels
+
+
+def check_label(label: object, field: str) -> None:
+    """Refuse what cannot be the label of an arm."""
+    if isinstance(label, bool) or not isinstance(label, str | int):
+        raise InvalidValue(f"arm {label!r} is a {type(label).__name__}; labels are strings or integers", field)

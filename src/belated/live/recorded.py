@@ -15,7 +15,9 @@ from belated.learners import TunedLearner
 from belated.learners.learner import Value
 from belated.live import snapshot, warning
 from belated.live.decisions import Receipt
+from belated.live.limits import Limits
 from belated.live.outstanding import Outstanding
+from belated.live.roster import Roster
 from belated.live.running import Running, tune_live
 
 
@@ -35,8 +37,8 @@ class Made(NamedTuple):
 class RecordedBandit(Running):
     """A learner that hands each decision out to be recorded, and gets it back with its outcome.
 
-    Arms are their numbers. A learner whose marks are places in its own state (pages) keeps that much of each
-    outstanding decision; all others keep nothing of them.
+    Arms are their numbers, in limits, too. A learner whose marks are places in its own state (pages) keeps that much of
+    each outstanding decision; all others keep nothing of them.
     """
 
     def __init__(self, arms: int, learner: str, **parameters: Value) -> None:
@@ -44,11 +46,11 @@ class RecordedBandit(Running):
         clock = rounds.new_clock()
         tuned.connect(clock, arms)
         run = Run(tuned.learner.new_state(arms), tuned.params, clock, rounds.new_memory(), np.full(arms, 1.0 / arms))
-        self._set(tuned, run, Outstanding())
+        self._set(tuned, Roster.of(arms), run, Outstanding())
 
-    def _set(self, tuned: TunedLearner, run: Run, open_rounds: Outstanding) -> None:
+    def _set(self, tuned: TunedLearner, roster: Roster, run: Run, open_rounds: Outstanding) -> None:
         self._tuned = tuned
-        self._run = run
+        self._arrange(run, roster, Limits())
         self.open = open_rounds
         """The decisions without an outcome, skipped ones among them."""
         self._frontier = 0  # the round skipped last: older ones are skipped, too, or have their outcomes
@@ -64,12 +66,33 @@ class RecordedBandit(Running):
         self._arrive = entry(rounds.arrive_on_record, rounds.ARRIVE_ON_RECORD)
         self._skip = entry(rounds.skip_on_record, rounds.SKIP_ON_RECORD)
 
+    def _arrange(self, run: Run, roster: Roster, limits: Limits) -> None:
+        self._run, self._roster, self._limits = run, roster, limits
+        self._places = None if roster.is_plain else {arm: place for place, arm in enumerate(roster.present)}
+        """Arm -> the learner's number of it; None where they are the same."""
+
+    def change(self, roster: Roster, limits: Limits) -> None:
+        """Go on with other arms or limits; an error leaves all as it is."""
+        self._arrange(self._rearranged(roster, limits, range(len(roster.entered))), roster, limits)
+        self._patience = int(self._run.clock["patience"][0])
+
+    @property
+    def roster(self) -> Roster:
+        """Which arms are played."""
+        return self._roster
+
+    def _place(self, arm: int, decided: int) -> int:
+        """Return the learner's number of an arm; NONE where it has not been there all the time since a decision."""
+        if self._places is None:
+            return arm
+        return rounds.NONE if self._roster.entered[arm] >= decided else self._places[arm]
+
     def decide(self, place: int, *, draw: float) -> Made:
         """Choose an arm by a number in [0, 1), for a record at this place."""
         arm, propensity, mark, cumulative = self._open_round(draw, rounds.NONE, 0.0)
         number = self._round
         self.open.add(number, place, mark)
-        return Made(number, arm, propensity, mark, cumulative)
+        return Made(number, arm if self._places is None else self._roster.present[arm], propensity, mark, cumulative)
 
     def redo(self, place: int, made: Made, *, draw: float) -> float:
         """Make the next decision as it is on record, with its arm and its propensity.
@@ -78,11 +101,11 @@ class RecordedBandit(Running):
         """
         if made.round != self._round + 1:
             raise ValueError(f"the decision of round {made.round} cannot follow round {self._round}")
-        if not 0 <= made.arm < self._run.p.size:
+        if not 0 <= made.arm < len(self._roster.entered) or not self._roster.has(made.arm):
             raise ValueError(f"the decision of round {made.round} has arm {made.arm}, which there is not")
         if made.propensity is None:
             raise ValueError(f"the decision of round {made.round} has no propensity")
-        _, propensity, mark, cumulative = self._open_round(draw, made.arm, made.propensity)
+        _, propensity, mark, cumulative = self._open_round(draw, self._place(made.arm, made.round), made.propensity)
         if made.mark is None or made.cumulative is None or (self._pages and made.mark != mark):
             # also where a mark is of another state's pages: it would mean nothing here
             self._own[made.round] = (made.propensity, mark, cumulative)
@@ -117,8 +140,10 @@ class RecordedBandit(Running):
                 self._own.pop(number, None)
                 return
 
-    def receipt(self, number: int) -> Receipt:
-        """Return what would become of the outcome of a decision that has none yet."""
+    def receipt(self, number: int, arm: int) -> Receipt:
+        """Return what would become of the outcome of a decision for an arm that has none yet."""
+        if self._place(arm, number) == rounds.NONE:
+            return Receipt.SKIPPED
         return Receipt.USED if self._keeps or number > self._frontier else Receipt.SKIPPED
 
     def observe(self, made: Made, loss: float, receipt: Receipt | None = None) -> bool:
@@ -127,16 +152,21 @@ class RecordedBandit(Running):
         Return whether that receipt is the one that this bandit gives.
         """
         number, arm, propensity, mark, cumulative = made
+        place = self._place(arm, number)
         if not 0.0 <= loss <= 1.0:
             raise ValueError(f"loss is {loss}; a number from 0 to 1 is needed")
         self.open.settle(number)
         outstanding = number > self._frontier
-        own_receipt = self.receipt(number)
+        own_receipt = self.receipt(number, arm)
         own = self._own.pop(number, None)
         if own is not None:
             propensity, mark, cumulative = own
         is_used = (receipt or own_receipt) is Receipt.USED
-        self._late += not is_used
+        if place == rounds.NONE:  # its arm has left: there is nothing to learn from it, whatever is on record
+            is_used = False
+            self._late += not (outstanding or self._keeps)
+        else:
+            self._late += not is_used
         if outstanding or is_used:
             if propensity is None or mark is None or cumulative is None:
                 raise ValueError(f"the outcome of round {number} is on record without what the learner wants back")
@@ -144,7 +174,7 @@ class RecordedBandit(Running):
                 self._skip(self._run, number, mark, True)
             # where the record and this bandit disagree on what was skipped, a page may have been given back before
             elif own_receipt is Receipt.USED or not self._pages:
-                self._arrive(self._run, number, arm, propensity, mark, cumulative, loss, outstanding)
+                self._arrive(self._run, number, place, propensity, mark, cumulative, loss, outstanding)
         return receipt is None or receipt is own_receipt
 
     @property
@@ -180,7 +210,7 @@ class RecordedBandit(Running):
 
     def __repr__(self) -> str:
         return (
-            f"RecordedBandit({self._run.p.size} arms, learner={self.learner!r}, rounds={self.rounds}, "
+            f"RecordedBandit({len(self._roster.entered)} arms, learner={self.learner!r}, rounds={self.rounds}, "
             f"outstanding={self.outstanding}, skipped={self.skipped})"
         )
 
@@ -188,7 +218,7 @@ class RecordedBandit(Running):
         """Return everything, to go on exactly from here."""
         head, counts, places = self.open.to_lists()
         header = {
-            "arms": self._run.p.size,
+            "arms": len(self._roster.entered),
             "learner": self._tuned.learner.name,
             "parameters": dict(self._tuned.values),
             "frontier": self._frontier,
@@ -196,6 +226,7 @@ class RecordedBandit(Running):
             "own": sorted([number, *own] for number, own in self._own.items()),
             "outstanding": head,
             **snapshot.settings_of_run(self._tuned.share_floor),
+            **snapshot.arrangement(self._roster, self._limits),
         }
         arrays = {
             "state": self._run.state,
@@ -214,14 +245,18 @@ class RecordedBandit(Running):
             frontier, late, own, head = (header[name] for name in ("frontier", "late", "own", "outstanding"))
         except (ValueError, LookupError) as error:
             raise SnapshotError(f"the snapshot is not of decisions on record: {error}") from error
-        fits = tuned.learner.fits(arrays["state"], header["arms"])
-        snapshot.check_sizes(arrays, header["arms"], tuned.learner.name, fits, tuned.learner.size(header["arms"]))
+        roster, limits = snapshot.roster_of(header, header["arms"]), snapshot.limits_of(header)
+        n_arms = len(roster.present)
+        fits = tuned.learner.fits(arrays["state"], n_arms)
+        snapshot.check_sizes(arrays, n_arms, tuned.learner.name, fits, tuned.learner.size(n_arms))
         clock = rounds.clock_of(arrays["clock"])
-        tuned.connect(clock, header["arms"])
+        tuned.connect(clock, n_arms)
         run = Run(arrays["state"], tuned.params, clock, rounds.new_memory(), arrays["distribution"])
         counts, places = arrays["blocks"].reshape(2, -1).tolist()
         bandit = cls.__new__(cls)
-        bandit._set(tuned, run, Outstanding.from_lists(head, counts, places))
+        bandit._set(tuned, roster, run, Outstanding.from_lists(head, counts, places))
+        if limits:
+            bandit.change(roster, limits)
         bandit._frontier, bandit._late = frontier, late
         bandit._own = {number: (float(propensity), float(mark), int(count)) for number, propensity, mark, count in own}
         return bandit

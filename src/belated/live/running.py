@@ -1,16 +1,20 @@
-"""A learner at work, live: what can be read of it, whoever remembers its decisions."""
+"""A learner at work, live: its arms and their limits, and what can be read of it, whoever remembers its decisions."""
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from belated import learners
 from belated.core.kernels import PATIENCE, entry
-from belated.core.rounds import Run
+from belated.core.rounds import NONE, Run, rearm_memory
 from belated.errors import InvalidValue
 from belated.learners import Learner, TunedLearner
 from belated.learners.learner import Value
+from belated.live.labels import Arm
+from belated.live.limits import Limits
+from belated.live.roster import Roster
 
 
 def tune_live(learner: str | Learner | TunedLearner, **parameters: Value) -> TunedLearner:
@@ -34,9 +38,39 @@ class Running:
 
     _tuned: TunedLearner
     _run: Run
+    _roster: Roster
+    _limits: Limits
 
     def _catch_up(self) -> None:
         """Learn from what was left for later, if anything was."""
+
+    def _rearranged(self, roster: Roster, limits: Limits, names: Sequence[Arm]) -> Run:
+        """Return the arrays for other arms or limits, names being what limits call the arms. Nothing is changed yet."""
+        tuned, run = self._tuned, self._run
+        playing = roster.labels(names)
+        tuned.check_arms(len(playing))
+        limits.check_arms(names)
+        bounds = limits.bounds(playing, tuned.share_floor)
+        params = tuned.params
+        clock = run.clock.copy()
+        clock["limits_place"] = params.size if bounds.lows else NONE
+        clock["share_floor"] = bounds.uniform
+        run = Run(run.state, np.concatenate([params, bounds.lows, bounds.highs]), clock, run.memory, run.p)
+        if roster.present == self._roster.present:
+            return run
+        kept = roster.kept(self._roster)
+        state = tuned.learner.rearmed(run.state, run.p.size, kept)
+        clock["pages"] = tuned.learner.page_count(state)
+        clock["patience"] = 0  # it may be less with other arms
+        memory = run.memory.copy()
+        rearm_memory(memory, kept, run.p.size)
+        p = np.where(kept == NONE, 0.0, run.p[kept]) if clock["round"][0] else np.full(kept.size, 1.0 / kept.size)
+        return run._replace(state=state, memory=memory, p=p)
+
+    @property
+    def limits(self) -> Limits:
+        """The limits of the shares of arms; nothing is limited at first."""
+        return self._limits
 
     @property
     def learner(self) -> str:
@@ -45,14 +79,19 @@ class Running:
 
     @property
     def distribution(self) -> NDArray[np.float64]:
-        """The distribution that the last decision was drawn from, by arm; uniform before the first."""
-        return self._run.p.copy()
+        """The distribution that the last decision was drawn from, by arm; uniform before the first. Arms that have come
+        since, or have left, have 0.
+        """
+        return self._roster.by_arm(self._run.p, 0.0)
 
     @property
     def loss_estimates(self) -> NDArray[np.float64]:
-        """What the learner holds against each arm: estimates of its total loss, up to a constant common to all."""
+        """What the learner holds against each arm: estimates of its total loss, up to a constant common to all; nan for
+        arms that have left.
+        """
         self._catch_up()
-        return self._run.state[self._tuned.learner.losses_at.places(self._run.p.size)]
+        losses = self._run.state[self._tuned.learner.losses_at.places(self._run.p.size)]
+        return self._roster.by_arm(losses, math.nan)
 
     @property
     def cumulative_outstanding(self) -> int:

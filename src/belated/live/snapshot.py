@@ -15,9 +15,11 @@ from numpy.typing import NDArray
 from belated.core.rounds import COUNTERS, SLOT
 from belated.core.weighted_rewards import ROW
 from belated.errors import SnapshotError
+from belated.live.limits import Limits
+from belated.live.roster import Roster
 
 MAGIC = b"belated\x00"
-VERSION = 6
+VERSION = 7
 _PREFIX = struct.Struct("<8sH16s")
 _LENGTH = struct.Struct("<I")
 _DTYPES: dict[str, Any] = {
@@ -39,6 +41,7 @@ _DTYPES: dict[str, Any] = {
     "tail_propensities": "<f8",
 }
 
+# Version 6 had neither rosters, limits nor scales: nothing of them stands for none.
 # Version 5 had nothing of what came of decisions.
 # Version 4 kept the counters without the longest delay, _COUNTERS_4_SIZE bytes, and addresses behind them,
 # _CLOCK_4_SIZE bytes in all. Version 3 had a clock of whole numbers, these fields first and the drift as a multiple of
@@ -123,6 +126,30 @@ def settings_of_run(share_floor: float) -> dict[str, float]:
 def tuning(header: dict[str, Any]) -> dict[str, Any]:
     """Return the parameters that a header has of a learner, with the settings of the run."""
     return {**header["parameters"], **settings_of_run(header.get("share_floor", 0.0))}
+
+
+def arrangement(roster: Roster, limits: Limits) -> dict[str, Any]:
+    """Return what a header has of arms and limits: nothing where all arms are there from the beginning, unlimited."""
+    header: dict[str, Any] = {}
+    if not roster.is_plain:
+        header["roster"] = [roster.entered, roster.present]
+    if limits:
+        header["limits"] = [[[arm, limits.floor(arm), limits.ceiling(arm)] for arm in limits.shares], limits.holdout]
+    return header
+
+
+def roster_of(header: dict[str, Any], n_arms: int) -> Roster:
+    """Return which arms of a snapshot are played."""
+    if "roster" not in header:
+        return Roster.of(n_arms)
+    entered, present = header["roster"]
+    return Roster(tuple(entered), tuple(present))
+
+
+def limits_of(header: dict[str, Any]) -> Limits:
+    """Return the limits of a snapshot."""
+    shares, holdout = header.get("limits", ((), 0.0))
+    return Limits({arm: (low, high) for arm, low, high in shares}, holdout)
 
 
 def check_sizes(arrays: dict[str, NDArray[Any]], n_arms: int, learner: str, fits: bool, needed: int) -> None:
