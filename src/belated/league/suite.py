@@ -104,6 +104,7 @@ FAMILIES: Mapping[str, str] = MappingProxyType(
         "revenue": "skewed revenue, mostly none",
         "rhythm": "a weekly rhythm of all arms",
         "trials": "short trials with delays of a tenth to a half of them",
+        "arms": "arms that come and go",
         "real": "outcomes, and where they are known delays, of real experiments",
         "constrained": "the level of all losses jumps, the gap stays",
         "changing": "the best arm changes",
@@ -200,6 +201,21 @@ def _means(*means: float) -> str:
 
 def _by_arm(*laws: float | str) -> str:
     return f"byarm:laws={_listed(laws)}"
+
+
+def _arms(*arms: tuple[float, float, float]) -> str:
+    """Return arms that come and go: the mean of each, and the parts of the run at which it comes and leaves."""
+    means, enter, leave = (_listed(f"{each:.6g}" for each in column) for column in zip(*arms, strict=True))
+    return f"arms:means={means},enter={enter},leave={leave}"
+
+
+def _turnover() -> str:
+    """Return ten arms, of which the oldest makes room for a new one after every tenth of the run; the best comes half
+    way.
+    """
+    arms = [(0.5 - 0.02 * (7 * i % 5), max(i - 9, 0) / 10, (i + 1) / 10 if i < 9 else 1.0) for i in range(19)]
+    _, enter, leave = arms.pop(14)
+    return _arms((0.38, enter, leave), *arms)
 
 
 _LATE = "geometric:mean=1000"
@@ -305,6 +321,32 @@ _PRACTICE = (
     ("trials", "trial-k2/1000-of-2000", _means(0.5, 0.65), "constant:delay=1000", 2000),
     ("trials", "trial-rare-k2/200-of-2000", _rates(15, 8), "constant:delay=200", 2000),
     ("trials", "trial-k3/by-loss-of-1500", _means(0.55, 0.7, 0.7), "byloss:good=(geometric:mean=100),bad=400", 1500),
+    *(
+        ("arms", f"arms-better-k4/{law}", _arms((0.4, 0.5, 1), (0.45, 0, 1), (0.5, 0, 1), (0.5, 0, 1)), delays, 100_000)
+        for law, delays in (("none", "none"), ("geometric-1000", _LATE))
+    ),
+    (
+        "arms",
+        "arms-worse-k4/100",
+        _arms((0.4, 0, 1), (0.5, 0, 1), (0.5, 0, 1), (0.5, 0.5, 1)),
+        "constant:delay=100",
+        100_000,
+    ),
+    (
+        "arms",
+        "arms-leave-k4/100",
+        _arms((0.4, 0, 0.5), (0.45, 0, 1), (0.5, 0, 1), (0.5, 0, 1)),
+        "constant:delay=100",
+        100_000,
+    ),
+    (
+        "arms",
+        "arms-conversions-k5/geometric-1000",
+        _arms((0.97, 0.75, 1), (0.975, 0.25, 1), (0.976, 0.5, 1), (0.978, 0, 1), (0.98, 0, 1)),
+        _LATE,
+        200_000,
+    ),
+    ("arms", "arms-turnover-k10/100", _turnover(), "constant:delay=100", 100_000),
 )
 
 # A click is known soon, its absence when the visit is over. The data do not say when; these delays are made up.

@@ -17,8 +17,8 @@ Integers = NDArray[np.int64]
 
 NEW = -1
 """As the former number of an arm: it has come."""
-YOUTH = 8.0
-"""A leader goes on, when an arm comes, as one of at most so many rounds an arm."""
+YOUTH = 512.0
+"""A leader goes on, when an arm comes, as one of at most so many rounds an arm (experiments/arms.py --tune)."""
 _NARROWINGS = 200
 
 
