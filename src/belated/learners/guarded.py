@@ -290,7 +290,7 @@ def rearmed(state: Floats, n_arms: int, kept: Integers) -> Floats:
     """Rearm the leader and the pilot's table, and let the pilot be estimated anew.
 
     When an arm comes, the pilot is estimated as often as after a start. The leader's noise and measured cost, and the
-    evidence for the pilot, are taken back to those of a young leader, with its losses: shares and w stay as they are,
+    evidence for the pilot, are taken back to those of a younger leader, with its losses: shares and w stay as they are,
     and follow what is new faster.
     """
     first = ftrl.size(n_arms)
@@ -303,8 +303,8 @@ def rearmed(state: Floats, n_arms: int, kept: Integers) -> Floats:
         own[ARMS] = (came << ARM_BITS) + kept.size
         own[NEXT] = own[ROUND] + 1.0
         own[UNSETTLED] = LAZY
-        part = YOUNG_NOISE * kept.size / own[NOISE]
-        if (kept == NEW).any() and part < 1.0:
+        part = rearm.young_part(state[:first], n_arms, kept, float(state[NOISE]), YOUNG_NOISE)
+        if part < 1.0:
             rearm.make_younger(own, kept.size, part)
             own[[NOISE, PILOT_NOISE]] *= part
             own[[DELAY_COST, HIGHEST, PILOT_COST]] *= math.sqrt(part)
