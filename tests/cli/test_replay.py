@@ -11,6 +11,9 @@ import pytest
 from playwright.sync_api import Browser
 
 from belated.cli.main import main
+from belated.inference import Estimate
+from belated.logs import read_log
+from belated.replay import replay_log
 from belated.report import replays
 from support.browser import Tab, check_readable, check_width, chromium
 
@@ -92,6 +95,25 @@ def test_a_refusal_says_why(tmp_path: Path, capsys: Captured) -> None:
     assert "rejection" not in out
     assert main(["replay", str(path), "--learners", "ucb", "--assigned", "uniform"]) == 0
     assert "rejection" in capsys.readouterr().out
+
+
+def test_learners_are_in_the_same_order_everywhere(log: Path) -> None:
+    """The best first, whatever was asked for first; then who was refused."""
+    found = replay_log(read_log(log), ["uniform", "damped", "guarded"], deadline_after="12h")
+    assert [row[0] for row in replays.value_rows(found)] == ["guarded", "uniform", "as logged"]
+    assert [row[0] for row in replays.share_rows(found)] == ["guarded", "uniform"]
+    upwards = [label.get_text() for label in replays.draw_values(found).axes[0].get_yticklabels()]
+    assert upwards == ["uniform", "guarded"]
+    told = replays.value_sentences(found)
+    assert told[0].startswith("guarded would have earned more than the log")
+    assert (
+        "Cannot be estimated for damped: learner 'damped' must know longest_delay, which a log does not tell." in told
+    )
+
+
+def test_numbers_have_as_many_digits_as_those_beside_them() -> None:
+    assert replays._interval(Estimate(0.065, 0.05, 0.0731)) == "0.0650 (0.0500–0.0731)"
+    assert replays._interval(Estimate(0.5, 0.0, 1.0), is_known=False) == "0.00–1.00"
 
 
 @pytest.mark.parametrize(

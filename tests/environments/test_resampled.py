@@ -113,13 +113,14 @@ def test_pickled_it_draws_the_same() -> None:
 def test_outcomes_that_are_missing_must_mean_something() -> None:
     with pytest.raises(InvalidValue, match=r"1 of 6 decisions have no outcome; what that means is needed: a deadline"):
         Resampled(timed())
-    never = Resampled(timed(), missing_loss=0.5)
+    never = Resampled(timed(), missing_loss=0.75)
     assert never.loses_outcomes
-    assert never.losses.tolist() == [0.0, 0.5, 1.0, 0.0, 0.5, 0.0]
+    assert never.losses.tolist() == [0.0, 0.5, 1.0, 0.0, 0.75, 0.0]
     assert never.waits.tolist() == [0, 2, 0, 4, NEVER, 0]
-    assert never.means.tolist() == pytest.approx([0.5, 0.5 / 3])
-    late = Resampled(timed(waits=np.full(6, 3.0)), missing_loss=1.0)  # without a reward nothing came
-    assert (late.waits == NEVER).tolist() == [False] * 4 + [True, False]
+    assert never.means.tolist() == pytest.approx([0.5, 0.75 / 3])
+    late = Resampled(timed(waits=np.full(6, 3.0), durations=np.full(6, 9.0)), missing_loss=1.0)
+    for same in (late, late.at(2.0)):
+        assert (same.waits == NEVER).tolist() == [False] * 4 + [True, False]  # without a reward nothing came
 
 
 def test_a_deadline_in_decisions() -> None:
@@ -134,6 +135,19 @@ def test_a_deadline_in_decisions() -> None:
     assert Resampled(timed(), deadline=2).counts.tolist() == [3, 3]  # all is known then
     in_time = Resampled(timed(), deadline=4)
     assert (in_time.losses.tolist(), in_time.waits.tolist()) == ([0.0, 0.0], [0, 4])
+
+
+def test_a_deadline_in_decisions_at_another_pace(tmp_path: Path) -> None:
+    """Delays without times, one decision in a unit: a deadline after two decisions is one after six at thrice the pace.
+    What is taken as missing comes then.
+    """
+    path = tmp_path / "log.csv"
+    path.write_text("arm,reward,delay\na,1,1\nb,1,5\na,0,\nb,1,2\na,1,0\nb,1,0\n")
+    world = Resampled(path, deadline=2)
+    assert (world.losses.tolist(), world.waits.tolist()) == ([0.0, 1.0, 0.0, 1.0, 0.0, 0.0], [1, 2, 0, 2, 2, 0])
+    for faster in (world.at(3.0), Resampled(path, deadline=2, accrual=3.0)):
+        assert faster.waits.tolist() == [3, 6, 0, 6, 6, 0]
+        assert not faster.loses_outcomes
 
 
 def test_a_deadline_in_time() -> None:

@@ -139,6 +139,13 @@ def test_however_a_file_is_cut_its_rows_are_the_same(
                 assert rows_of(path) == whole
 
 
+@pytest.mark.parametrize("text", ['arm;reward;"note, if any"\na;1;x\nb;0;y\n', "arm,reward;\na,1\nb,0\n"])
+def test_the_separator_is_the_most_frequent_one(text: str, tmp_path: Path) -> None:
+    """A comma, where another one is as frequent."""
+    path = written(tmp_path / "log.csv", text)
+    assert read_log(path, reward="reward" if '"' in text else "reward;").rewards.tolist() == [1.0, 0.0]
+
+
 @pytest.mark.parametrize("separator", [",", ";", "\t"])
 def test_separators(separator: str, tmp_path: Path) -> None:
     text = "arm,reward,propensity\na,1,0.5\nb,0,0.5\n".replace(",", separator)

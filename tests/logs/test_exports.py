@@ -104,18 +104,21 @@ def test_outcomes_may_come_in_a_later_piece(tmp_path: Path, monkeypatch: pytest.
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ("2,outcome,{t},2,y,a,,0.5,used,1,", "line 3: there is an outcome of decision 2, which was not made before it"),
+        (
+            "2,outcome,{t},2,y,a,,0.5,used,1,",
+            "line 3: round is '2'; there is an outcome of this decision, which was not made before it",
+        ),
         ("2,outcome,{t},1,x,a,,1.5,used,1,", r"line 3: loss is '1\.5'; a number from 0 to 1 is needed"),
         ("2,outcome,{t},1,x,a,,,used,1,", "line 3: loss is ''; a number from 0 to 1 is needed"),
         ("2,outcome,{t},one,x,a,,0.5,used,1,", "line 3: round is 'one'; a whole number is needed"),
         ("2,decision,{t},1.5,x,a,,,,,", r"line 3: round is '1\.5'; a whole number is needed"),
-        ("2,decision,{t},1,x,a,0.5,,,,", "line 3: decision '1' is there twice, first in line 2"),
+        ("2,decision,{t},1,x,a,0.5,,,,", "line 3: round is '1'; the decision is there twice, first in line 2"),
         ("2,decision,{t},2,x,a,2,,,,", "line 3: propensity is '2'; a number above 0, at most 1 is needed"),
         ("2,decision,{t},2,x,,0.5,,,,", "line 3: arm is empty"),
         ("2,decision,then,2,x,b,0.5,,,,", "line 3: at is 'then'; a number is needed, or a date"),
         (
             "2,decision,{t},2,x,c,0.5,,,,\n3,outcome,{t},3,z,c,,1,,,\n4,decision,{t},3,z,c,1,,,,",
-            "line 4: there is an out",
+            "line 4: round is '3'; there is an out",
         ),
     ],
 )

@@ -41,6 +41,12 @@ def assert_is_small(log: Log) -> None:
 
 
 @pytest.mark.parametrize("name", ["log.csv", "log.ndjson", "log.jsonl", "log.parquet"])
+def test_names_in_capitals(name: str, tmp_path: Path) -> None:
+    path = write(tmp_path / name, ROWS)
+    assert_is_small(read_log(path.rename(tmp_path / name.upper())))
+
+
+@pytest.mark.parametrize("name", ["log.csv", "log.ndjson", "log.jsonl", "log.parquet"])
 def test_a_row_for_each_decision(name: str, tmp_path: Path) -> None:
     assert_is_small(read_log(write(tmp_path / name, ROWS)))
 
@@ -70,7 +76,7 @@ def test_columns_by_other_names(tmp_path: Path) -> None:
         ("arm,reward\na,1\nb,2\n", "line 3: reward is '2'; a number from 0 to 1"),
         ("arm,reward\na,1\nb,much\n", "line 3: reward is 'much'; a number is needed"),
         ("arm,reward,propensity\na,1,0.5\nb,1,0\n", "line 3: propensity is '0'; a number above 0, at most 1"),
-        ("id,arm,reward\nx,a,1\nx,b,1\n", "line 3: decision 'x' is there twice"),
+        ("id,arm,reward\nx,a,1\nx,b,1\n", "line 3: id is 'x'; the decision is there twice"),
         ("arm,reward\na,1\nb\n", "^[^,]*, line 3: 2 cells are needed"),
         ("arm,reward\na,1\n,1\n", "line 3: arm is empty"),
         ("arm,x\na,1\n", "no column for the reward or the loss; name it: there are arm, x"),

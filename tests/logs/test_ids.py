@@ -52,5 +52,7 @@ def test_ids_whose_hashes_are_alike_by_chance_are_read_again(tmp_path: Path) -> 
 
 def test_ids_of_frames() -> None:
     frame = polars.DataFrame({"id": [1, 2, 1], "arm": ["a", "b", "b"], "reward": [1, 0, 1]})
-    with pytest.raises(InvalidValue, match=r"the frame, row 3: decision '1' is there twice, first in row 1$"):
+    with pytest.raises(
+        InvalidValue, match=r"the frame, row 3: id is '1'; the decision is there twice, first in row 1$"
+    ):
         frame_log(frame)

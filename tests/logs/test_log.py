@@ -276,7 +276,23 @@ def test_a_deadline_in_time_where_only_delays_are_known() -> None:
     np.testing.assert_array_equal(found.rewards, [1.0, 0.75, 0.75])
     np.testing.assert_array_equal(found.durations, [0.5, 2.5, 2.5])
     np.testing.assert_array_equal(found.waits, [1.0, 5.0, 5.0])
+    np.testing.assert_array_equal(log.with_deadline_after(2.6, 1.0).waits, [1.0, 6.0, 6.0])  # not before its time
     assert np.isinf(log.ages).all()
+
+
+def test_a_deadline_in_decisions_where_only_delays_are_known() -> None:
+    """Two decisions in a unit of time: a deadline after three decisions is 1.5. Where no outcome took time, one
+    decision is made in a unit.
+    """
+    log = Log.from_arrays(["a", "b", "a", "b", "a"], rewards=[1.0, 0.0, 1, 1, 1], waits=[1.0, 8.0, 0.0, 0.0, 0.0])
+    log = Log(**{**vars(log), "durations": np.array([0.5, 4.0, 0.0, 0.0, 0.0])})
+    found = log.with_deadline(3, 0.25)
+    np.testing.assert_array_equal(found.rewards, [1.0, 0.75, 1.0, 1.0, 1.0])
+    np.testing.assert_array_equal(found.waits, [1.0, 3.0, 0.0, 0.0, 0.0])
+    np.testing.assert_array_equal(found.durations, [0.5, 1.5, 0.0, 0.0, 0.0])
+    silent = Log.from_arrays(["a", "b", "a"], rewards=[None, 0.0, 0.0], waits=[np.inf, 0.0, 0.0])
+    silent = Log(**{**vars(silent), "durations": np.array([np.inf, 0.0, 0.0])})
+    np.testing.assert_array_equal(silent.with_deadline(2, 1.0).durations, [2.0, 0.0, 0.0])
 
 
 def test_a_deadline_in_decisions_has_its_time() -> None:

@@ -136,4 +136,4 @@ def test_a_million_bad_lines_are_counted_and_listed(tmp_path: Path) -> None:
     assert lines[-1] == '1000003,arm,"",arm is empty'
     assert lines[-4] == "1000000,id,x,the decision is there twice: first in line 2"
     error = str(read.rejections.error)
-    assert "line 4: decision 'x' is there twice, first in line 2; 999,999 more rows are bad" in error
+    assert "line 4: id is 'x'; the decision is there twice, first in line 2; 999,999 more rows are bad" in error

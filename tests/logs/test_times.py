@@ -141,6 +141,13 @@ def test_rows_are_sorted_by_time_and_that_is_told(tmp_path: Path) -> None:
     assert read(tmp_path, "round,arm,reward\n1,a,0\n1,b,1\n2,b,0\n").notes == ()
 
 
+def test_rows_of_the_same_time_stay_in_their_order(tmp_path: Path) -> None:
+    rows = "".join(f"{k % 3},{'ab'[k % 2]},{k / 300}\n" for k in range(300))
+    log = read(tmp_path, f"round,arm,reward\n{rows}").log
+    for moment in range(3):
+        assert (np.diff(log.rewards[100 * moment : 100 * (moment + 1)]) > 0).all()
+
+
 def test_when_outcomes_came(tmp_path: Path) -> None:
     log = read(
         tmp_path,

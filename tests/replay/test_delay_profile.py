@@ -10,7 +10,7 @@ import pytest
 from belated import bounds
 from belated.logs import Log
 from belated.replay import DelayProfile, profile
-from belated.replay.delay_profile import LIKELY, POINTS, Floats, kaplan_meier, quantiles_of
+from belated.replay.delay_profile import LIKELY, POINTS, Floats, _cohort, kaplan_meier, quantiles_of
 
 INF = math.inf
 
@@ -172,6 +172,13 @@ def test_what_is_infinite_or_not_known_is_none_in_json() -> None:
     assert plain["unit"] == "decisions"
     assert plain["depends_on_outcome"] is None
     assert plain["outstanding"] == {"after": [0, 1, 2, 3, 4], "count": [0, 1, 1, 2, 3], "most": 3}
+
+
+def test_the_older_half_is_compared_as_far_as_all_of_it_was_waited_for() -> None:
+    """Ages of 4 to 0: three decisions are 2 old or more, of which those count as come that came within 2."""
+    found = _cohort(np.array([2.0, 3.0, 0.0, 0.0, INF]), np.arange(4.0, -1.0, -1.0))
+    assert found.members.tolist() == [True, True, True, False, False]
+    assert found.came.tolist() == [True, False, True, False, False]
 
 
 Law = Callable[[np.random.Generator, np.ndarray, np.ndarray], np.ndarray]

@@ -132,6 +132,16 @@ def test_wide_intervals_where_rewards_or_their_absence_are_rare(scarce: float, i
     assert heaviest.estimates["ips"][1:] == wide_interval(rewards, ones * 0.5, 0.5, 0.05)
 
 
+def test_rewards_are_rare_by_weight() -> None:
+    """One in twenty rows has a reward, with weights that make it a half; one in two, with weights that make it 0.1."""
+    rewards = np.where(np.arange(100) < 5, 1.0, 0.0)
+    heavy = np.where(rewards == 1.0, 10.0, 0.5)
+    assert wide_interval(rewards, heavy, 10.0, 0.05) == bernstein(heavy * rewards, 10.0, 0.05)
+    rewards = np.where(np.arange(100) < 50, 1.0, 0.0)
+    light = np.where(rewards == 1.0, 0.2, 1.8)
+    assert wide_interval(rewards, light, 2.0, 0.05) == rare(light * rewards, 2.0, 0.05)
+
+
 def test_gamma_quantiles_against_tables() -> None:
     """Half the quantiles of chi-squared with 2, 10, 40 and 200 degrees of freedom, as tables have them."""
     for shape, low, high in ((5.0, 1.6235, 10.2416), (20.0, 12.2165, 29.6709), (100.0, 81.3640, 120.5288)):

@@ -11,7 +11,7 @@ from belated.inference import estimates
 from belated.logs import Log
 from belated.replay import Replay, Reproduced, learner_values, profile, replay_log, values
 from belated.replay.off_policy import off_policy
-from belated.replay.replay import _odd_propensities
+from belated.replay.replay import _odd_arms, _odd_propensities
 
 
 @pytest.fixture(autouse=True)
@@ -183,6 +183,15 @@ def test_propensities_are_seldom_warned_of_where_they_are_true() -> None:
         p = rng.uniform(0.05, 0.95, 500)
         arms = (rng.random(500) < p).astype(np.int64)
         assert _odd_propensities(Log((0, 1), arms, np.ones(500), np.where(arms == 1, p, 1 - p))) == []
+
+
+@pytest.mark.parametrize(("few", "others", "told"), [(5, 501, True), (5, 500, False), (6, 700, False), (0, 700, False)])
+def test_arms_that_may_be_slips(few: int, others: int, told: bool) -> None:
+    """At most five decisions, and less than a hundredth of what arms have by the median."""
+    log = Log(("a", "b", "c"), np.repeat([0, 1, 2], [others, others, few]), *np.ones((2, 2 * others + few)))
+    warnings = _odd_arms(log)
+    assert len(warnings) == told
+    assert all(each.startswith(f"Arms with very few decisions: c ({few}).") for each in warnings)
 
 
 def test_arms_that_are_seldom_chosen_are_not_warned_of() -> None:

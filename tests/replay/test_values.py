@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from belated import InvalidValue, simulate
+from belated import InvalidValue, learners, simulate
 from belated.environments import Bernoulli
 from belated.logs import Log
 from belated.replay import LearnerValue, learner_values, values
 from belated.replay.off_policy import wide_interval
-from belated.replay.values import METHODS, _half, pass_counts
+from belated.replay.values import METHODS, _half, _Pass, _summary, pass_counts
 from belated.simulation.intervals import student_quantile
 
 MEANS = [0.3, 0.4, 0.5]
@@ -170,6 +170,39 @@ def test_outcomes_that_are_missing_widen_intervals_to_both_sides(everywhere: boo
         value, low, high = found.estimates[method]
         assert value == pytest.approx((least + most) / 2, abs=0.04)
         assert low < least < most < high
+
+
+def test_too_few_losses_if_what_is_missing_are_rewards(few_passes: None) -> None:
+    """200 rewards, ten losses, and 190 that are missing: if those are rewards, ten losses are too few."""
+    rewards = np.random.default_rng(12).permutation(np.repeat([1.0, 0.0, np.nan], [200, 10, 190]))
+    log = changed(uniform_log(np.random.default_rng(13), 400, [0.5, 0.5]), rewards=rewards)
+    (found,) = learner_values(log, ["uniform"])
+    assert "by weight, it has about 10 rows with a reward, or without one" in str(found.warning)
+
+
+@pytest.mark.parametrize("learner", ["ucb", "uniform", "thompson"])
+def test_the_gain_is_what_a_decision_is_worth_more_than_in_the_log(learner: str, few_passes: None) -> None:
+    log = uniform_log(np.random.default_rng(14), 900, [0.2, 0.7])
+    (found,) = learner_values(log, [learner])
+    assert found.gain is not None
+    assert found.gain.value == pytest.approx(found.estimates["dr"].value - log.rewards.mean(), abs=1e-12)
+    assert found.gain.low < found.gain.value < found.gain.high
+
+
+@pytest.mark.parametrize("end", ["low", "high"])
+def test_the_gain_is_as_uncertain_as_at_the_worse_end(end: str) -> None:
+    """What is missing makes it 0.1 or 0.3. At one end it is the same in all passes, at the other it varies."""
+
+    def one(low: float, high: float) -> _Pass:
+        same = np.full(len(METHODS), 0.5)
+        zeros, arms = np.zeros(len(METHODS) + 1), np.array([1, 1])
+        return _Pass(np.append(same, low), np.append(same, high), zeros, 2, 2.0, arms, 0, None, (0.0, 1.0))
+
+    noise = np.array([-2.0, -1.0, 0.0, 1.0, 2.0]) / 100
+    resampled = [one(0.1 + each * (end == "low"), 0.3 + each * (end == "high")) for each in noise]
+    gain = _summary(learners.tune("uniform"), [one(0.1, 0.3)] * 3, resampled, 0.05).gain
+    half = student_quantile(4) * math.sqrt(2.5) / 100
+    assert gain == pytest.approx((0.2, 0.1 - half, 0.3 + half))
 
 
 def test_what_is_missing_is_never_learned_from(few_passes: None) -> None:

@@ -16,7 +16,7 @@ from belated.logs.rejections import LEAVE_OUT, Rejections
 
 def is_file(source: str) -> bool:
     """Return whether a source is a file with a log, not the name of an experiment."""
-    return Path(source).suffix in FORMATS
+    return Path(source).suffix.lower() in FORMATS
 
 
 def log_of_options(options: argparse.Namespace, out: Output) -> ReadLog:

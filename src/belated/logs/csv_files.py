@@ -35,7 +35,7 @@ class CsvFile:
         self.name, self._path = str(path), path
         with path.open("rb") as file:
             text, self._start, self._line = self._header(file)
-        self._separator = "," if "," in text else max(";\t,", key=text.count)
+        self._separator = max(",;\t", key=text.count)
         try:
             cells = next(csv.reader([text], delimiter=self._separator, strict=True), [])
         except csv.Error as error:

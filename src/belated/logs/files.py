@@ -83,12 +83,13 @@ def read_log_file(
     Parameters are those of `read_log`.
     """
     path = Path(path)
-    if path.suffix not in FORMATS:
+    suffix = path.suffix.lower()
+    if suffix not in FORMATS:
         raise InvalidValue(f"{path} ends in {path.suffix!r}; one of {', '.join(FORMATS)} is needed", "path")
     check_known(columns)
     with needs_extra("reading logs", "logs"):
         import polars  # noqa: F401
-    return _read(_KINDS[path.suffix](path), bad_rows, arms, accrual, columns)
+    return _read(_KINDS[suffix](path), bad_rows, arms, accrual, columns)
 
 
 def frame_log(

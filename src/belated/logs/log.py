@@ -169,6 +169,8 @@ class Log:
         if durations is not None and self.times is not None:
             then = self.times[np.minimum(np.arange(size) + rounds, size - 1)]
             durations = np.where(is_over, then - self.times, durations)
+        elif durations is not None:
+            durations = np.where(is_over, rounds / self._pace, durations)
         return replace(
             self,
             rewards=np.where(is_over, 1.0 - loss, self.rewards),
@@ -189,17 +191,25 @@ class Log:
         is_over = np.where(np.isnan(self.rewards), np.inf, self.durations) > duration
         is_over &= self.ages >= duration
         durations = np.where(is_over, duration, self.durations)
-        if self.times is None:  # a log of delays alone: at the pace at which they were turned into decisions
+        if self.times is None:
             waits = np.full(self.arms.size, np.inf) if self.waits is None else self.waits
-            came = np.isfinite(self.durations) & np.isfinite(waits)
-            longest = np.argmax(np.where(came, self.durations, -1.0))
-            pace = waits[longest] / self.durations[longest] if came.any() and self.durations[longest] > 0 else 1.0
-            waits = np.where(is_over, np.ceil(duration * pace - 1e-9), waits)
+            waits = np.where(is_over, np.ceil(duration * self._pace - 1e-9), waits)
             return replace(self, rewards=np.where(is_over, 1.0 - loss, self.rewards), waits=waits, durations=durations)
         # where no outcome is replaced, the order of events is known better than by times
         waits = self.waits if self.waits is not None else waits_of(self.times, self.durations)
         waits = np.where(is_over, waits_of(self.times, np.where(is_over, durations, 0.0)), waits)
         return replace(self, rewards=np.where(is_over, 1.0 - loss, self.rewards), waits=waits, durations=durations)
+
+    @property
+    def _pace(self) -> float:
+        """Decisions in a unit of time, of a log of delays alone: the pace at which they were turned into decisions."""
+        if self.durations is None or self.waits is None:
+            return 1.0
+        is_late = np.isfinite(self.durations) & np.isfinite(self.waits) & (self.durations > 0) & (self.waits > 0)
+        if not is_late.any():
+            return 1.0
+        longest = int(np.argmax(np.where(is_late, self.durations, 0.0)))
+        return float(self.waits[longest] / self.durations[longest])
 
     @property
     def ages(self) -> Floats:

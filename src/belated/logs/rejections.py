@@ -53,8 +53,11 @@ BELOW_ZERO = Reason("{column} is below 0", "{column} is {value!r}; a number of a
 TOO_EARLY = Reason("{column} is before the decision", "{column} is {value!r}, before the decision was made")
 NO_REWARD = Reason("{column} is there without a {detail}", "{column} is {value!r}, but {detail} is empty")
 NO_OUTCOME_TIME = Reason("{column} is there without {detail}", "{column} is {value!r}, but {detail} is empty")
-TWICE = Reason("the decision is there twice", "decision {value!r} is there twice, {detail}")
-NOT_MADE = Reason("an outcome of no decision", "there is an outcome of decision {value}, which was not made before it")
+TWICE = Reason("the decision is there twice", "{column} is {value!r}; the decision is there twice, {detail}")
+NOT_MADE = Reason(
+    "an outcome of no decision",
+    "{column} is {value!r}; there is an outcome of this decision, which was not made before it",
+)
 
 
 class Rejection(NamedTuple):

@@ -15,7 +15,7 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 QUANTILES = (0.5, 0.9, 0.99)
-CURVE = 60
+CURVE = 200
 """Points of the curve of delays, at most."""
 POINTS = 400
 """Of the curve of outstanding decisions, at most."""

@@ -110,7 +110,7 @@ def _dependence(test: RankTest | None, what: str, more: str) -> str:
     found = f"p = {test.p_value:.2g}" if test.p_value >= 1e-12 else "p < 1e-12"
     if test.p_value < LIKELY:
         return f"{what[0].upper()}{what[1:]} ({found}).{more}"
-    return f"No clear sign that {what} ({found}; called below {LIKELY:g})."
+    return f"No clear sign that {what} ({found}, not below {LIKELY:g})."
 
 
 def summary(replay: Replay) -> str:
@@ -150,8 +150,14 @@ def _missing(replay: Replay) -> int:
 
 def _interval(estimate: Estimate, is_known: bool = True) -> str:
     """Return a value with its interval; the interval alone, where rewards are missing that may be anything."""
-    ends = f"{estimate.low:.3g}–{estimate.high:.3g}"
-    return f"{number(estimate.value)} ({ends})" if is_known else ends
+    value, low, high = (f"{each:#.3g}" for each in estimate)
+    return f"{value} ({low}–{high})" if is_known else f"{low}–{high}"
+
+
+def _ranked(replay: Replay) -> list[LearnerValue]:
+    """Return the learners that could be replayed, the best by `dr` first."""
+    told = [each for each in replay.values if each.refused is None]
+    return sorted(told, key=lambda each: -each.estimates["dr"].value)
 
 
 def value_header() -> list[str]:
@@ -160,17 +166,14 @@ def value_header() -> list[str]:
 
 
 def value_rows(replay: Replay) -> list[list[str]]:
-    """Return what each learner is worth as a table shows it, the best by `dr` first; the log itself last."""
+    """Return what each learner is worth as a table shows it, the best first; the log itself last."""
     is_known = not _missing(replay)
-    told = sorted(
-        (each for each in replay.values if each.refused is None), key=lambda each: -each.estimates["dr"].value
-    )
     rows = [
         [
             each.learner + (" *" if each.warning else ""),
             *(_interval(each.estimates[name], is_known) for name in METHODS),
         ]
-        for each in told
+        for each in _ranked(replay)
     ]
     return [*rows, ["as logged", _interval(replay.logged, is_known), *[""] * (len(METHODS) - 1)]]
 
@@ -195,8 +198,7 @@ def share_rows(replay: Replay) -> list[list[str]]:
             f"{100 * each.skipped:.3g} %",
             _shares(replay, each),
         ]
-        for each in replay.values
-        if each.refused is None
+        for each in _ranked(replay)
     ]
 
 
@@ -215,15 +217,14 @@ def _shares(replay: Replay, value: LearnerValue) -> str:
 def value_sentences(replay: Replay) -> list[str]:
     """Return what may be said of the learners, and where the log cannot carry it."""
     told = []
+    if replay.best is not None and not _missing(replay):
+        told += _about_best(replay, replay.best)
     refused: dict[str, list[str]] = {}
     for each in replay.values:
         if each.refused is not None:
             refused.setdefault(each.refused, []).append(each.learner)
     for reason, names in refused.items():
         told.append(f"Cannot be estimated for {', '.join(names)}: {reason}.")
-    best = replay.best
-    if best is not None and not _missing(replay):
-        told += _about_best(replay, best)
     told += [f"* {warning}" for warning in dict.fromkeys(each.warning for each in replay.values if each.warning)]
     size = replay.log.arms.size
     if missing := _missing(replay):
@@ -267,7 +268,9 @@ def _about_best(replay: Replay, best: LearnerValue) -> list[str]:
 def draw_delays(profile: DelayProfile) -> Any:
     """Draw which share of outcomes comes within which delay, by arm and by outcome."""
     arms = sorted(profile.by_arm, key=lambda group: -group.decisions)[:MOST_CURVES]
-    panels = [("by arm", arms), ("by outcome, of those that came", [g for g in profile.by_outcome if g.outcomes])]
+    outcomes = [group for group in profile.by_outcome if group.outcomes]
+    # all curves of the second panel end at the top on the right
+    panels = [("by arm", arms, "best"), ("by outcome, of those that came", outcomes, "lower right")]
     scale, unit = (1.0, profile.unit)
     if profile.unit == "seconds":
         longest = max(
@@ -277,7 +280,7 @@ def draw_delays(profile: DelayProfile) -> Any:
         unit = {"d": "days", "h": "hours", "min": "minutes", "s": "seconds"}[letter]
     with settings():
         figure = new_figure(7.6, 3.2)
-        for axes, (title, groups) in zip(figure.subplots(1, 2), panels, strict=True):
+        for axes, (title, groups, place) in zip(figure.subplots(1, 2), panels, strict=True):
             for k, group in enumerate(groups):
                 colour, dashes = style(k)
                 delays, shares = group.curve
@@ -293,7 +296,7 @@ def draw_delays(profile: DelayProfile) -> Any:
             axes.yaxis.set_major_formatter(lambda share, _: f"{100 * share:.3g} %")
             axes.grid(True, which="major")
             if axes.get_legend_handles_labels()[1]:
-                axes.legend(loc="best", fontsize=7.5)
+                axes.legend(loc=place, fontsize=7.5)
         figure.axes[0].set_ylabel("outcomes that have come")
     return figure
 
@@ -317,7 +320,7 @@ def draw_outstanding(profile: DelayProfile) -> Any:
 
 def draw_values(replay: Replay) -> Any:
     """Draw what each learner is worth by each method, with its interval, over that of the log."""
-    told = sorted((each for each in replay.values if each.refused is None), key=lambda each: each.estimates["dr"].value)
+    told = _ranked(replay)[::-1]  # upwards
     with settings():
         figure = new_figure(7.6, 0.9 + 0.5 * len(told))
         axes = figure.subplots()
