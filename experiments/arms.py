@@ -92,9 +92,8 @@ def random_problem(rng: np.random.Generator, rounds: int) -> Problem:
     enter[first:] = rng.uniform(0.1, 0.9, new)
     if first > 2 and rng.random() < 0.5:
         leave[rng.integers(first)] = rng.uniform(0.2, 0.9)
-    return Problem(
-        Arms(*(values.tolist() for values in (means.clip(0.01, 0.99), enter, leave))), str(rng.choice(LAWS)), rounds
-    )
+    arms = Arms(means.clip(0.01, 0.99).tolist(), enter.tolist(), leave.tolist())
+    return Problem(arms, str(rng.choice(LAWS)), rounds)
 
 
 def tune(rounds: int, replications: int, count: int) -> str:

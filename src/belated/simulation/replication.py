@@ -21,7 +21,7 @@ from belated.learners import TunedLearner
 from belated.learners.python_learner import PythonLearner
 from belated.simulation import oracle
 from belated.simulation.known import Watch, is_wrong
-from belated.simulation.loop import BY, compiled_play
+from belated.simulation.loop import BY, compiled_close, compiled_play
 from belated.simulation.progress import Progress
 from belated.simulation.run import NO_LOSSES, Chunk, LearnerRun, PythonLearnerRun, Trace, new_chunk
 
@@ -86,6 +86,7 @@ def chunks(job: Job, replication: int) -> Iterator[Chunk]:
     for_losses, for_delays, for_draws, _ = _streams(job, replication)
     seed = random.new_seed(for_losses)
     n_arms = job.environment.n_arms
+    ends = {stretch.first - 1 for stretch in job.environment.stretches(job.rounds)}
     for rounds, arms in _pieces(job):
         if isinstance(job.delays, Own):
             expected, losses, delays = job.environment.fill_with_delays(for_losses, rounds)
@@ -105,6 +106,7 @@ def chunks(job: Job, replication: int) -> Iterator[Chunk]:
             losses=NO_LOSSES if losses is None else losses,
             seed=seed,
             by=BY[job.delays.by],
+            left_open=int(rounds[-1]) in ends,
         )
 
 
@@ -304,6 +306,7 @@ def compile_for(learners: Iterable[TunedLearner]) -> None:
     for tuned in learners:
         tuned.learner.addresses  # noqa: B018
     compiled_play()
+    compiled_close()
 
 
 def run(job: Job, replications: int, threads: int, progress: bool | str | None) -> list[ReplicationResult]:

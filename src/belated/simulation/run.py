@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from belated.core import pages, random
-from belated.core.rounds import NONE, Run, enlarge, new_clock, new_memory, rearm_memory
+from belated.core.rounds import FOREVER, NONE, Run, enlarge, new_clock, new_memory, rearm_memory
 from belated.delays import NEVER
 from belated.environments import Floats, Stretch
 from belated.errors import InvalidValue
@@ -23,6 +23,7 @@ from belated.simulation.loop import (
     SKIPPED,
     Notes,
     Rounds,
+    compiled_close,
     compiled_play,
 )
 from belated.simulation.schedule import new_schedule
@@ -99,6 +100,8 @@ class Chunk(NamedTuple):
 
     first: int
     rounds: Rounds
+    left_open: bool = False
+    """Whether arms come or go after its last round, before that is closed."""
 
     @property
     def size(self) -> int:
@@ -130,10 +133,11 @@ def new_chunk(
     losses: Floats = NO_LOSSES,
     seed: int | np.uint64 = 0,
     by: int = BY_ROUND,
+    left_open: bool = False,
 ) -> Chunk:
     """Return the chunk of these rounds; delays of shape (n,) or (n, columns)."""
     table = np.ascontiguousarray(delays.reshape(draws.size, -1))
-    return Chunk(first, Rounds(draws, losses, expected, table, by, np.uint64(seed), horizon))
+    return Chunk(first, Rounds(draws, losses, expected, table, by, np.uint64(seed), horizon), left_open)
 
 
 class LearnerRun:
@@ -185,7 +189,8 @@ class LearnerRun:
     def begin(self, stretch: Stretch) -> None:
         """Go on with the arms of another stretch, or start anew with them.
 
-        What a learner that starts anew was waiting for is skipped.
+        Live, arms come and go before a round is closed, which is when the next decision is made; so they do here. What
+        a learner that starts anew was waiting for is skipped.
         """
         before, clock, self.present = self.present, self.run.clock, stretch.arms
         assert before is not None
@@ -203,6 +208,9 @@ class LearnerRun:
         clock["patience"] = 0  # it may be less with other arms
         clock["pages"] = self.learner.page_count(state)
         self.run = self.run._replace(state=state, p=np.zeros(kept.size))
+        skipped = compiled_close()(self.run, self.schedule)
+        if self.notes.columns.size:
+            self.notes.columns[(stretch.first - 2) % len(self.notes.columns), SKIPPED] = skipped
 
     @property
     def state(self) -> Floats:
@@ -216,7 +224,11 @@ class LearnerRun:
     def play(self, chunk: Chunk) -> Floats:
         """Play a chunk; return the sum of the expected losses of all decisions up to each of its rounds."""
         chunk, notes, before = self._begin(chunk)
-        self._play(chunk, notes, 0, chunk.size, before)
+        last = chunk.size - chunk.left_open
+        self._play(chunk, notes, 0, last, before)
+        if chunk.left_open:
+            self.run.clock["patience"] = FOREVER  # nothing is skipped: `begin` closes the round
+            self._play(chunk, notes, last, chunk.size, before)
         self._number(chunk, notes)
         return notes.paid
 
