@@ -293,10 +293,11 @@ def _check_stretches(job: Job) -> None:
                 f" rounds from 1 to {job.rounds} are needed, 1 first, in their order"
             )
         arms = np.asarray(stretch.arms)
-        if arms.size < FEWEST_ARMS or not np.isin(arms, np.arange(job.environment.n_arms)).all():
+        known = np.intersect1d(arms, np.arange(job.environment.n_arms))
+        if known.size != arms.size or arms.size < FEWEST_ARMS:
             raise InvalidValue(
                 f"{job.environment!r} has the arms {arms.tolist()} from round {stretch.first} on; at least"
-                f" {FEWEST_ARMS} of 0 to {job.environment.n_arms - 1} are needed"
+                f" {FEWEST_ARMS} of 0 to {job.environment.n_arms - 1} are needed, each once"
             )
         last = stretch.first
 
