@@ -23,9 +23,10 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from belated.api.types import MOST_AT_ONCE
 from belated.client import Client
 from belated.ledger import open_ledger
-from belated.ledger.commands import Decide, Observe
+from belated.ledger.commands import Decide
 from belated.ledger.events import ExperimentSettings
 from belated.ledger.keys import ensure_admin
+from belated.ledger.observing import Observe, Report
 from belated.ledger.processor import CommandProcessor
 from support.postgres import Postgres
 from support.serving import free_port
@@ -193,7 +194,7 @@ def restart_rows(folder: Path) -> list[Row]:
     book = CommandProcessor(ledger)
     for k in range(EVENTS // 2 // MOST_AT_ONCE):
         ids = [f"{k}-{j}" for j in range(MOST_AT_ONCE)]
-        book.run([Decide("e0", ids), Observe("e0", [(name, 0.5) for name in ids])])
+        book.run([Decide("e0", ids), Observe("e0", [Report(name, 0.5) for name in ids])])
     ledger.close()
     port = free_port()
     serve = ["-m", "belated.cli", "serve", "--store", store, "--port", str(port)]

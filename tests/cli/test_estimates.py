@@ -9,9 +9,10 @@ import pytest
 from belated import inference
 from belated.cli.main import main
 from belated.ledger import open_ledger
-from belated.ledger.commands import Decide, Observe
+from belated.ledger.commands import Decide
 from belated.ledger.events import ExperimentSettings
 from belated.ledger.processor import CommandProcessor
+from support.ledger_helpers import observe
 
 Captured = pytest.CaptureFixture[str]
 
@@ -26,7 +27,7 @@ def store(tmp_path: Path) -> str:
         ids = [f"d{k}" for k in range(120)]
         (made,) = processor.run([Decide("button", ids)])
         assert isinstance(made, list)
-        processor.run([Observe("button", [(each.id, float(each.arm == "old")) for each in made[:100]])])  # type: ignore[union-attr]
+        processor.run([observe("button", [(each.id, float(each.arm == "old")) for each in made[:100]])])  # type: ignore[union-attr]
     return store
 
 

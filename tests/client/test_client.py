@@ -239,7 +239,7 @@ def test_both_clients_have_the_same_methods_and_parameters() -> None:
         }
 
     sync, awaited = parameters(Client), parameters(AsyncClient)
-    assert len(sync) == 15
+    assert len(sync) == 20
     assert sync.pop("__init__")[:-1] == awaited.pop("__init__")[:-1]  # the last is the transport
     assert sync == awaited
 

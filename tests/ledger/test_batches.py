@@ -9,11 +9,11 @@ import pytest
 
 from belated.ledger import open_ledger
 from belated.ledger.base import LockedExperiment, Transaction, Wanted
-from belated.ledger.commands import Decide, Observe, Read, Refused, View
+from belated.ledger.commands import Decide, Read, Refused, View
 from belated.ledger.processor import CommandProcessor
 from belated.ledger.sql import SqlLedger
 from belated.ledger.verify import verify
-from support.ledger_helpers import together
+from support.ledger_helpers import observe, together
 from support.protocol_model import Controls, made, new, told
 from support.serving import KINDS, Stores
 
@@ -83,7 +83,7 @@ def test_answers_come_in_the_order_of_the_commands(ledger: SqlLedger) -> None:
             Decide("b", ["x", "y"]),
             Decide("nowhere", ["x"]),
             Decide("a", ["x"]),
-            Observe("b", [("y", 0.5), ("x", 0.5), ("z", 0.5)]),
+            observe("b", [("y", 0.5), ("x", 0.5), ("z", 0.5)]),
             Read("a"),
         ]
     )

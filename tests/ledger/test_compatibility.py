@@ -15,13 +15,14 @@ import numpy as np
 import pytest
 
 from belated.ledger import open_ledger
-from belated.ledger.commands import Change, Decide, KeepSnapshot, Observe, Refused
+from belated.ledger.commands import Change, Decide, KeepSnapshot, Refused
 from belated.ledger.events import ApiKey, Event, Fate, Kind, Status
 from belated.ledger.migrations import MIGRATIONS
 from belated.ledger.processor import CommandProcessor
 from belated.ledger.sql import SqlLedger
 from belated.ledger.sqlite import SqliteLedger
 from belated.ledger.verify import verify
+from support.ledger_helpers import observe
 from support.protocol_model import Controls, made, read, told
 
 DATA = Path(__file__).parents[1] / "data"
@@ -105,10 +106,10 @@ def test_an_old_ledger_goes_on(ledger: SqlLedger) -> None:
         (decisions,) = processor.run([Decide(name, ids[name])])
         assert [each.round for each in made(decisions)] == [expected["rounds"] + k for k in range(1, 41)]
         old = expected["waiting"]
-        receipts = told(processor.run([Observe(name, [(id, 0.0) for id in [*old, *ids[name]]])])[0])
+        receipts = told(processor.run([observe(name, [(id, 0.0) for id in [*old, *ids[name]]])])[0])
         assert {word for word, _ in receipts} <= {"used", "skipped"}
         assert receipts[-1] == ("used", None)
-        (repeated,) = processor.run([Observe(name, [(old[0], 0.0), (old[0], 1.0)])])
+        (repeated,) = processor.run([observe(name, [(old[0], 0.0), (old[0], 1.0)])])
         assert [word for word, _ in told(repeated)] == ["repeated", "conflict"]
         processor.run([KeepSnapshot(name)])
         assert_sound(ledger, name, compared=1)

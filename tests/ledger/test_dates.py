@@ -9,11 +9,12 @@ import pytest
 
 from belated.api.types import Deadline
 from belated.ledger import open_ledger, postgres
-from belated.ledger.commands import ApplyDeadlines, Decide, Observe
+from belated.ledger.commands import ApplyDeadlines, Decide
 from belated.ledger.events import SECOND, Event, Kind
 from belated.ledger.processor import CommandProcessor
 from belated.ledger.sql import SqlLedger
 from belated.ledger.verify import Verdict, verify
+from support.ledger_helpers import observe
 from support.protocol_model import START, Controls, new
 from support.serving import KINDS, Stores
 
@@ -38,7 +39,7 @@ class Bench:
         self.processor.run([Decide("one", ids)])
 
     def observe(self, id: str) -> None:
-        self.processor.run([Observe("one", [(id, 0.5)])])
+        self.processor.run([observe("one", [(id, 0.5)])])
 
     def look(self) -> list[str]:
         """Let deadlines pass: the ids of those that have, in this order."""

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from belated.ledger import Ledger, open_ledger
-from belated.ledger.commands import Answer, Command, Decide, Observe, Read
+from belated.ledger.commands import Answer, Command, Decide, Read
 from belated.ledger.events import DecisionRecord, Event, Kind
 from belated.ledger.keys import ensure_admin
 from belated.ledger.processor import CommandProcessor
@@ -20,6 +20,7 @@ from belated.service.committer import Committer
 from belated.service.counters import WorkerCounters, new_counters
 from belated.service.limits import Limits
 from support.faults import HEADERS, MOST, NAME, PATH, SETTINGS, found_in, recorded
+from support.ledger_helpers import observe
 from support.serving import ADMIN_KEY, KINDS, Stores
 
 POISON = "poison"
@@ -33,7 +34,7 @@ class Poisoned(Exception):
 
 def poison(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """A decision and an outcome under one id fail, once the state has changed; how large the commits are."""
-    decide, observe, run = ExperimentState.decide, ExperimentState.observe, CommandProcessor.run
+    decide, taken, run = ExperimentState.decide, ExperimentState.observe, CommandProcessor.run
     sizes: list[int] = []
 
     def poisoned_decide(self: ExperimentState, id: str, at: int) -> Event:
@@ -42,8 +43,10 @@ def poison(monkeypatch: pytest.MonkeyPatch) -> list[int]:
             raise Poisoned("a decision")
         return event
 
-    def poisoned_observe(self: ExperimentState, id: str, known: DecisionRecord, loss: float, at: int) -> Event:
-        event = observe(self, id, known, loss, at)
+    def poisoned_observe(
+        self: ExperimentState, id: str, known: DecisionRecord, loss: float, at: int, *units: Any
+    ) -> Event:
+        event = taken(self, id, known, loss, at, *units)
         if loss == POISONOUS:
             raise Poisoned("an outcome")
         return event
@@ -95,7 +98,7 @@ def test_commands_that_are_committed_together_with_a_poisoned_one_are_committed(
         assert kinds_of(results) == [Poisoned if id == POISON else list for id in ids]
         assert [decisions[0].id for decisions in results if isinstance(decisions, list)] == [*ids[:7], *ids[8:]]
         losses = [POISONOUS if k == 3 else 0.5 for k in range(7)]
-        results = await together([Observe(NAME, [(f"id-{k}", loss)]) for k, loss in enumerate(losses)])
+        results = await together([observe(NAME, [(f"id-{k}", loss)]) for k, loss in enumerate(losses)])
         assert kinds_of(results) == [Poisoned if loss == POISONOUS else list for loss in losses]
         await committer.submit(Decide(NAME, ["afterwards"]), 1, lambda answer: answer)
         view = await committer.submit(Read(NAME), 0, lambda answer: answer)

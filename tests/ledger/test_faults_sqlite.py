@@ -129,7 +129,10 @@ HARMED = {
 def test_whatever_operation_fails_a_batch_is_kept_or_refused_and_absent(
     disk: Disk, path: Path, fault: str, state: str
 ) -> None:
-    """The first operation fails, the next time the second, and so on, until a batch needs fewer operations."""
+    """The first operation fails, the next time the second, and so on, until a batch needs fewer operations; from the
+    first again, where a kind of operation was never met: not all batches read as many pages.
+    """
+    wanted, sweep = FAULTS[fault](1).kinds & HARMED[state], 0
     stays_open, eager = state in STATES[2:], state == STATES[3]
     there, absent, uncertain = ["first"], list[str](), list[str]()
     with closing(SqliteLedger(str(path))) as others, ExitStack() as stack:
@@ -139,7 +142,7 @@ def test_whatever_operation_fails_a_batch_is_kept_or_refused_and_absent(
         if stays_open:
             assert attempt(processor, "before").answers
         for at in range(1, MOST_OPERATIONS):
-            with disk.failing(FAULTS[fault](at)):
+            with disk.failing(FAULTS[fault](at - sweep)):
                 tried = attempt(processor, label := f"batch-{at}")
             agree(tried, label, found_at(path), found_after_a_kill(path))
             if tried.answers is None:  # ask again with the same ids, or go on with others
@@ -148,7 +151,9 @@ def test_whatever_operation_fails_a_batch_is_kept_or_refused_and_absent(
                 assert attempt(processor, label).answers
             there.append(label)
             if not disk.failures:
-                break
+                if disk.harmed >= wanted:
+                    break
+                sweep = at
             if not stays_open:
                 stack.close()
                 processor = CommandProcessor(stack.enter_context(closing(Shaken(path, disk, eager))))
@@ -158,7 +163,7 @@ def test_whatever_operation_fails_a_batch_is_kept_or_refused_and_absent(
     assert [label for label in absent if kept(found, label) and label not in there] == []
     assert absent or uncertain
     assert fault not in CLEAR or not uncertain
-    assert disk.harmed >= FAULTS[fault](1).kinds & HARMED[state]
+    assert disk.harmed >= wanted
 
 
 @pytest.mark.parametrize("eager", [False, True])

@@ -13,13 +13,13 @@ import pytest
 from belated.api.types import Deadline, OutcomeReceipt
 from belated.ledger import forget as module
 from belated.ledger import open_ledger
-from belated.ledger.commands import ApplyDeadlines, Decide, Observe
+from belated.ledger.commands import ApplyDeadlines, Decide
 from belated.ledger.events import SECOND, Event, ExperimentRecord
 from belated.ledger.forget import Ids, Matching, Older, Which, count, forget
 from belated.ledger.processor import CommandProcessor
 from belated.ledger.sql import SqlLedger
 from belated.ledger.verify import verify
-from support.ledger_helpers import together
+from support.ledger_helpers import observe, together
 from support.protocol_model import Controls, new, read
 from support.serving import KINDS, Stores
 
@@ -73,7 +73,7 @@ def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Kept]:
         controls.now = int((time.time() - 2.5 * DAY) * SECOND)
         for visit in range(2):
             processor.run([Decide("one", [f"user-{k}-visit-{visit}" for k in range(USERS)])])
-            processor.run([Observe("one", [(f"user-{k}-visit-{visit}", 0.5) for k in range(0, USERS, 2)])])
+            processor.run([observe("one", [(f"user-{k}-visit-{visit}", 0.5) for k in range(0, USERS, 2)])])
             controls.now += DAY * SECOND
         yield Kept(ledger, store, processor, controls)
 
@@ -121,7 +121,7 @@ def test_ids_go_and_everything_else_stays(
 
 def test_an_outcome_of_an_erased_id_is_unknown_and_the_id_can_be_used_again(kept: Kept) -> None:
     forget(kept.ledger, kept.record, Ids(("user-1-visit-0",)))
-    (receipts,) = kept.processor.run([Observe("one", [("user-1-visit-0", 0.5)])])
+    (receipts,) = kept.processor.run([observe("one", [("user-1-visit-0", 0.5)])])
     assert isinstance(receipts, list)
     assert isinstance(receipts[0], OutcomeReceipt)
     assert receipts[0].receipt == "unknown"
@@ -146,7 +146,7 @@ def test_what_is_outstanding_settles_without_its_id(kind: str, learn: str, tmp_p
         assert record is not None
         for worker, ids in ((first, ["a", "b", "c"]), (second, ["d", "e", "f"])):
             first.run([Decide("one", ids)])
-            first.run([Observe("one", [(ids[0], 0.25)])])
+            first.run([observe("one", [(ids[0], 0.25)])])
             assert forget(ledger, record, Ids((ids[0], ids[1]))) == 2
             controls.now += 11 * SECOND
             worker.run([ApplyDeadlines("one")])
@@ -158,7 +158,7 @@ def test_what_is_outstanding_settles_without_its_id(kind: str, learn: str, tmp_p
             assert settled == [(7, 1, None), (3, 2, None), (3, 3, "c"), (7, 4, None), (3, 5, None), (3, 6, "f")]
         assert forget(ledger, record, Matching("*")) == 2  # c and f, in what was settled too
         assert {each.id for each in ledger.events(record.number)} == {None}
-        first.run([Decide("one", ["g"]), Observe("one", [("g", 0.5)])])
+        first.run([Decide("one", ["g"]), observe("one", [("g", 0.5)])])
         controls.now += 11 * SECOND
         first.run([ApplyDeadlines("one")])
         assert forget(ledger, record, Ids(("g",))) == 1
@@ -211,7 +211,7 @@ def test_two_who_erase_the_same_erase_it_once_while_others_decide(kept: Kept, mo
         def decide() -> None:
             for k in range(30):
                 worker.run([Decide("one", [f"new-{k}"])])
-                worker.run([Observe("one", [(f"new-{k}", 0.5), (f"user-{k}-visit-1", 0.5)])])
+                worker.run([observe("one", [(f"new-{k}", 0.5), (f"user-{k}-visit-1", 0.5)])])
 
         works = [partial(forget, each, kept.record, Matching("user-*")) for each in (kept.ledger, other)]
         together([decide, *(partial(lambda work: done.append(work()), each) for each in works)])
@@ -229,7 +229,7 @@ def test_nothing_of_an_erased_id_is_left_in_the_files(tmp_path: Path) -> None:
         processor = CommandProcessor(ledger)
         for k in range(40):
             ids = [f"user-{(k * 7919 + n * 104729) % 1000003:07d}-secret" for n in range(50)]
-            processor.run([Decide("one", ids), Observe("one", [(id, 0.5) for id in ids[::2]])])
+            processor.run([Decide("one", ids), observe("one", [(id, 0.5) for id in ids[::2]])])
         processor.run([Decide("one", ["somebody-else"])])
         assert other.find("one") is not None
         record = ledger.find("one")
@@ -255,7 +255,7 @@ def test_verify_finds_an_outcome_whose_decision_alone_was_erased(kind: str, tmp_
     with closing(open_ledger(Stores.fresh(kind, tmp_path))) as ledger:
         assert isinstance(ledger, SqlLedger)
         new(ledger)
-        CommandProcessor(ledger).run([Decide("one", ["a", "b"]), Observe("one", [("a", 0.5), ("b", 0.5)])])
+        CommandProcessor(ledger).run([Decide("one", ["a", "b"]), observe("one", [("a", 0.5), ("b", 0.5)])])
         record = ledger.find("one")
         assert record is not None
         for number, faults in ((3, 0), (2, 1)):

@@ -11,14 +11,14 @@ import pytest
 from belated import Bandit
 from belated.api.types import Deadline
 from belated.ledger import open_ledger
-from belated.ledger.commands import ApplyDeadlines, Decide, KeepSnapshot, Observe
+from belated.ledger.commands import ApplyDeadlines, Decide, KeepSnapshot
 from belated.ledger.events import SECOND, Event, ExperimentSettings, Fate, Kind
 from belated.ledger.export import pieces
 from belated.ledger.processor import CommandProcessor
 from belated.ledger.sql import SqlLedger
 from belated.ledger.state import ExperimentState
 from belated.ledger.verify import Verdict, verify
-from support.ledger_helpers import record_of, settings
+from support.ledger_helpers import observe, record_of, settings
 from support.protocol_model import Controls, draw, learned_the_same, new, read, told
 from support.serving import KINDS, Stores
 
@@ -59,14 +59,14 @@ def test_the_learner_hears_of_everything_at_the_deadline_in_the_order_of_the_dec
     controls.now += 4 * SECOND
     decide("d", "e")
     losses = {"d": 0.25, "c": 0.5, "a": 0.75}
-    (receipts,) = processor.run([Observe("one", list(losses.items()))])
+    (receipts,) = processor.run([observe("one", list(losses.items()))])
     assert told(receipts) == [("held", None)] * 3
     assert learned_the_same(read(processor, "one").state.bandit, bandit)
     controls.now += 6 * SECOND - 1
     decide("f")
     assert read(processor, "one").state.held == 3
     controls.now += 1  # the deadline of the first three, which comes before what is asked
-    (receipts,) = processor.run([Observe("one", [("b", 0.0), ("e", 0.125), ("a", 0.75), ("c", 0.75)])])
+    (receipts,) = processor.run([observe("one", [("b", 0.0), ("e", 0.125), ("a", 0.75), ("c", 0.75)])])
     assert told(receipts) == [("skipped", None), ("held", None), ("repeated", "held"), ("conflict", None)]
     for number, loss in ((1, 0.75), (2, 0.9), (3, 0.5)):
         bandit.observe(number, loss=loss)
@@ -92,7 +92,7 @@ def test_a_crash_between_the_report_and_the_deadline_changes_nothing(ledger: Sql
     new(ledger, missing=HOLDS)
     controls, first = Controls(ledger), CommandProcessor(ledger)
     first.run([Decide("one", [f"d{k}" for k in range(30)])])
-    first.run([Observe("one", [(f"d{k}", 0.1) for k in range(0, 30, 3)])])
+    first.run([observe("one", [(f"d{k}", 0.1) for k in range(0, 30, 3)])])
     if snapshot:
         first.run([KeepSnapshot("one")])
     held = read(first, "one").state
@@ -116,10 +116,10 @@ def test_many_deadlines_take_several_transactions(ledger: SqlLedger, monkeypatch
     new(ledger, missing=HOLDS)
     controls, processor = Controls(ledger), CommandProcessor(ledger)
     processor.run([Decide("one", [f"d{k}" for k in range(18)])])
-    processor.run([Observe("one", [(f"d{k}", 0.5) for k in range(18) if k % 5])])
+    processor.run([observe("one", [(f"d{k}", 0.5) for k in range(18) if k % 5])])
     controls.now += 10 * SECOND
     assert processor.run([ApplyDeadlines("one")]) == [True]
-    (held,) = processor.run([Observe("one", [("d5", 0.1), ("d17", 0.5)])])  # overdue: the default comes first
+    (held,) = processor.run([observe("one", [("d5", 0.1), ("d17", 0.5)])])  # overdue: the default comes first
     assert told(held) == [("skipped", None), ("repeated", "held")]
     while processor.run([ApplyDeadlines("one")]) == [True]:
         pass
@@ -135,7 +135,7 @@ def test_a_decision_that_the_learner_gave_up_on_is_skipped_at_its_deadline(ledge
     new(ledger, learner="robust", missing=HOLDS)
     controls, processor = Controls(ledger), CommandProcessor(ledger)
     processor.run([Decide("one", [f"d{k}" for k in range(50)])])
-    assert told(processor.run([Observe("one", [("d0", 0.5), ("d49", 0.5)])])[0]) == [("held", None)] * 2
+    assert told(processor.run([observe("one", [("d0", 0.5), ("d49", 0.5)])])[0]) == [("held", None)] * 2
     controls.now += 10 * SECOND
     state = read(processor, "one").state
     settled = {each.round: each.fate for each in events(ledger) if each.kind == Kind.SETTLED}
@@ -149,7 +149,7 @@ def test_an_export_shows_both(ledger: SqlLedger) -> None:
     controls, processor = Controls(ledger), CommandProcessor(ledger)
     processor.run([Decide("one", ["a"])])
     controls.now += 2 * SECOND
-    processor.run([Observe("one", [("a", 0.25)])])
+    processor.run([observe("one", [("a", 0.25)])])
     controls.now += 8 * SECOND
     processor.run([ApplyDeadlines("one")])
     record = ledger.find("one")
@@ -174,7 +174,7 @@ def test_what_is_counted_when() -> None:
     state.observe("a", known, 0.25, 3 * SECOND)
     assert (state.delays_rounds.counts, state.histogram.total, state.held) == ({1: 1}, 3.0, 1)
     assert (state.fates, sum(state.outcomes), sum(state.losses), state.bandit.outstanding) == ([0, 0, 0, 0], 0, 0.0, 2)
-    state.settle("a", known._replace(loss=0.25, fate=Fate.HELD), 0.25, 10 * SECOND)
+    state.settle("a", known._replace(loss=0.25, fate=Fate.HELD), 10 * SECOND)
     assert (state.delays_rounds.counts, state.histogram.total, state.held) == ({1: 1}, 3.0, 0)
     assert (state.fates, state.outcomes[first.arm], state.losses[first.arm]) == ([0, 1, 0, 0], 1, 0.25)
     assert (state.defaults, state.bandit.outstanding) == (0, 1)
@@ -249,7 +249,7 @@ def test_a_doctored_event_is_found(ledger: SqlLedger, damage: Damage) -> None:
     new(ledger, learner="tsallis_rv", missing=HOLDS)
     controls, processor = Controls(ledger), CommandProcessor(ledger)
     processor.run([Decide("one", ["a", "b", "c", "d"])])
-    processor.run([Observe("one", [("b", 0.5), ("c", 0.25)])])
+    processor.run([observe("one", [("b", 0.5), ("c", 0.25)])])
     controls.now += 10 * SECOND
     processor.run([Decide("one", ["e"])])
     assert verdict(ledger).faults == []
@@ -265,7 +265,7 @@ def test_what_was_learned_before_its_deadline_is_found(ledger: SqlLedger, learn:
     new(ledger, learner="tsallis_rv", missing=Deadline(10.0, 0.9, learn))  # type: ignore[arg-type]
     controls, processor = Controls(ledger), CommandProcessor(ledger)
     processor.run([Decide("one", ["a", "b"])])
-    processor.run([Observe("one", [("a", 0.5)])])
+    processor.run([observe("one", [("a", 0.5)])])
     controls.now += 10 * SECOND
     processor.run([ApplyDeadlines("one")])
     assert verdict(ledger).faults == []

@@ -8,12 +8,12 @@ import pytest
 
 from belated.api.types import Deadline
 from belated.ledger import open_ledger
-from belated.ledger.commands import ApplyDeadlines, Decide, Observe
+from belated.ledger.commands import ApplyDeadlines, Decide
 from belated.ledger.events import SECOND, ExperimentSettings
 from belated.ledger.keeper import Snapshot
 from belated.ledger.processor import CommandProcessor
 from belated.ledger.sql import SqlLedger
-from support.ledger_helpers import MOST
+from support.ledger_helpers import MOST, observe
 from support.protocol_model import START, Controls, made, new, read
 from support.serving import KINDS, Stores
 
@@ -28,7 +28,7 @@ def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SqlLedger
 def test_an_idle_state_is_dropped_with_a_snapshot_and_comes_back(ledger: SqlLedger) -> None:
     new(ledger)
     processor = CommandProcessor(ledger)
-    processor.run([Decide("one", ["a", "b"]), Observe("one", [("a", 0.5)])])
+    processor.run([Decide("one", ["a", "b"]), observe("one", [("a", 0.5)])])
     digest = read(processor, "one").state.digest()
     assert processor.evict(60.0) == []
     assert processor.names() == ["one"]

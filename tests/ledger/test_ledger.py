@@ -12,7 +12,7 @@ import pytest
 from belated.api.types import Deadline
 from belated.ledger import Ledger, open_ledger
 from belated.ledger.base import PIECE, ExperimentExists, LedgerError, TooManyExperiments
-from belated.ledger.events import ApiKey, DecisionRecord, Event, ExperimentRecord, Fate, Kind, Status
+from belated.ledger.events import ApiKey, DecisionRecord, Event, ExperimentRecord, Fate, Hears, Kind, Status
 from support.ledger_helpers import MOST, append, decision, default, experiment, look, outcome, settings, together
 from support.serving import KINDS, Stores
 
@@ -148,7 +148,7 @@ def test_what_is_due_has_waited_and_has_no_outcome(ledger: Ledger) -> None:
 
     def due(after: int, before: int, most: int = 100) -> tuple[list[int], int, bool, int | None]:
         with ledger.transaction() as transaction:
-            found = transaction.due(record.number, after, before, held=False, most=most)
+            found = transaction.due(record.number, after, before, hears=Hears.ARRIVAL, most=most)
         for id, known in found.decisions:
             n = known.round
             assert (id, known) == (f"d{n}", DecisionRecord(n, n % 3, 1 / n, ats[n - 1], None, 0, False))
@@ -174,7 +174,7 @@ def test_where_outcomes_are_held_what_is_due_has_not_been_learned_from(ledger: L
 
     def due(before: int) -> list[tuple[int, float | None, int]]:
         with ledger.transaction() as transaction:
-            found = transaction.due(record.number, 0, before, held=True, most=100)
+            found = transaction.due(record.number, 0, before, hears=Hears.DEADLINE, most=100)
         return [(known.round, known.loss, known.fate) for _, known in found.decisions]
 
     assert due(19) == [(1, None, 0)]

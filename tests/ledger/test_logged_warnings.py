@@ -9,12 +9,13 @@ import pytest
 
 from belated.ledger import open_ledger
 from belated.ledger.base import LedgerUnavailable
-from belated.ledger.commands import Decide, Observe, Read
+from belated.ledger.commands import Decide, Read
 from belated.ledger.events import ExperimentSettings
 from belated.ledger.processor import CommandProcessor
 from belated.ledger.sql import SqlLedger
 from belated.ledger.verify import verify
 from belated.live.recorded import RecordedBandit
+from support.ledger_helpers import observe
 from support.protocol_model import START, read
 
 
@@ -33,7 +34,7 @@ def wins_only(processor: CommandProcessor, name: str, first: int, last: int) -> 
     """Decide ten at a time, and report the outcome of every other decision."""
     for begin in range(first, last, 10):
         ids = [f"d-{k}" for k in range(begin, begin + 10)]
-        processor.run([Decide(name, ids), Observe(name, [(id, 0.0) for id in ids[::2]])])
+        processor.run([Decide(name, ids), observe(name, [(id, 0.0) for id in ids[::2]])])
 
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -83,7 +84,7 @@ def test_experiments_and_kinds_are_told_apart(ledger: SqlLedger, caplog: pytest.
             wins_only(processor, name, 0, 400)
         ids = [f"d-{k}" for k in range(300)]
         processor.run([Decide("tides", ids)])
-        processor.run([Observe("tides", [(id, 0.0) for id in ids[:250]])])
+        processor.run([observe("tides", [(id, 0.0) for id in ids[:250]])])
     said = [line.partition(":")[0] for line in lines(caplog)]
     assert said == ["experiment shop", "experiment bank", "experiment tides"]
     assert "250 of the 250 outcomes reported so far came after learner 'robust'" in lines(caplog)[-1]

@@ -10,34 +10,52 @@ from belated.ledger.postgres import _KNOWN as POSTGRES_KNOWN
 from belated.ledger.postgres import _LOCK as POSTGRES_LOCK
 from belated.ledger.postgres import _LOCK_FREE as POSTGRES_LOCK_FREE
 from belated.ledger.postgres import _MOVE as POSTGRES_MOVE
+from belated.ledger.postgres import _REPORTS as POSTGRES_REPORTS
 from belated.ledger.postgres import _TAILS as POSTGRES_TAILS
 from belated.ledger.postgres import PostgresLedger
-from belated.ledger.sql import DECISIONS, DECISIONS_HELD, ERASE_DECISIONS, ERASE_OUTCOMES, EVENTS, TAIL
 from belated.ledger.sqlite import _KNOWN as SQLITE_KNOWN
+from belated.ledger.sqlite import _KNOWN_REPORTS as SQLITE_KNOWN_REPORTS
 from belated.ledger.sqlite import SqliteLedger
+from belated.ledger.statements import (
+    CHANGES,
+    DECISIONS,
+    ERASE_DECISIONS,
+    ERASE_OUTCOMES,
+    EVENTS,
+    FALLBACKS,
+    REPORT,
+    RESULTS,
+    TAIL,
+)
 from support.serving import Stores
 
 ERASE = {
     "erase decisions": (ERASE_DECISIONS.format(marks="?, ?"), (1, "a", "b")),
-    **{f"erase {k}": (ERASE_OUTCOMES.format(kind=k, marks="?, ?"), (1, 2, 3)) for k in (2, 3, 7)},
+    **{f"erase {k}": (ERASE_OUTCOMES.format(kind=k, marks="?, ?"), (1, 2, 3)) for k in (2, 3, 7, 8)},
+}
+BOTH = {
+    **{f"due, {hears.name.lower()}": (text, (9, 9, 1, 0, 9, 10)) for hears, text in DECISIONS.items()},
+    **{f"results, {hears.name.lower()}": (text, (1, 0, 9, 10)) for hears, text in RESULTS.items()},
+    "changes": (CHANGES, (1, 9)),
+    "fallbacks": (FALLBACKS, (1, "a")),
+    **ERASE,
 }
 SQLITE = {
     "known": (SQLITE_KNOWN, ('["a", "b"]', 1)),
+    "known, reports": (SQLITE_KNOWN_REPORTS, ('["a", "b"]', 1)),
+    "report": (REPORT, (1, 2, "a")),
     "tail": (TAIL, (1, 0)),
     "events": (EVENTS, (1, 0, 10)),
-    "due": (DECISIONS, (9, 9, 1, 0, 9, 10)),
-    "due, outcomes held": (DECISIONS_HELD, (9, 9, 1, 0, 9, 10)),
-    **ERASE,
+    **BOTH,
 }
 POSTGRES = {
     "lock": (POSTGRES_LOCK, ([1, 2],)),
     "lock what is free": (POSTGRES_LOCK_FREE, ([1, 2],)),
-    "known": (POSTGRES_KNOWN, ([1, 2], ["a", "b"])),
+    "known": (POSTGRES_KNOWN, ([1, 2], ["a", "b"], [False, True])),
+    "reports": (POSTGRES_REPORTS, ([1, 2], ["a", "b"], 1)),
     "tails": (POSTGRES_TAILS, ([1, 2], [0, 0])),
-    "move": (POSTGRES_MOVE, ([1, 2], [0, 0], [1, 1], [1, 1], [1, 1])),
-    "due": (DECISIONS, (9, 9, 1, 0, 9, 10)),
-    "due, outcomes held": (DECISIONS_HELD, (9, 9, 1, 0, 9, 10)),
-    **ERASE,
+    "move": (POSTGRES_MOVE, ([1, 2], [0, 0], [1, 1], [1, 1], [1, 1], [None, 3])),
+    **BOTH,
 }
 
 

@@ -10,12 +10,12 @@ import pytest
 
 from belated.api.types import Deadline
 from belated.ledger import open_ledger
-from belated.ledger.commands import Answer, ApplyDeadlines, Change, Command, Decide, Observe, Refused
+from belated.ledger.commands import Answer, ApplyDeadlines, Change, Command, Decide, Refused
 from belated.ledger.events import SECOND, Status
 from belated.ledger.processor import CommandProcessor
 from belated.ledger.sql import SqlLedger
 from belated.ledger.verify import verify
-from support.ledger_helpers import together
+from support.ledger_helpers import observe, together
 from support.protocol_model import IDS, START, UNSEEN, Controls, made, new, plain, read, told
 from support.serving import KINDS, Stores
 
@@ -30,13 +30,13 @@ def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SqlLedger
 @pytest.mark.parametrize("learner", ["balanced", "robust", "robust:delay_constant=1"])
 def test_an_outcome_that_comes_when_the_learner_has_given_up_is_skipped(ledger: SqlLedger, learner: str) -> None:
     model, processor, controls = new(ledger, "one", learner), CommandProcessor(ledger), Controls(ledger)
-    commands: list[Command] = [Decide("one", IDS), Observe("one", [(IDS[0], 0.3), (IDS[0], 0.3), (IDS[0], 0.4)])]
+    commands: list[Command] = [Decide("one", IDS), observe("one", [(IDS[0], 0.3), (IDS[0], 0.3), (IDS[0], 0.4)])]
     answers = processor.run(commands)
     assert told(answers[1]) == [("skipped", None), ("repeated", "skipped"), ("conflict", None)]
     assert [decision.round for decision in made(answers[0])] == list(range(1, 13))
     model.check(commands, answers, controls.now)
     (again,) = CommandProcessor(ledger).run(
-        [Observe("one", [(IDS[0], 0.3), (IDS[0], 1.0), (IDS[-1], 0.0), ("nobody", 0.0)])]
+        [observe("one", [(IDS[0], 0.3), (IDS[0], 1.0), (IDS[-1], 0.0), ("nobody", 0.0)])]
     )
     assert told(again) == [("repeated", "skipped"), ("conflict", None), ("used", None), ("unknown", None)]
 
@@ -54,9 +54,9 @@ def test_a_missing_outcome_means_the_default_loss_and_a_late_one_is_kept_but_not
 
     run(one, Decide("one", ["a", "b", "c"]))
     controls.now += 10 * SECOND - 1
-    assert told(run(two, Observe("one", [("a", 0.1)]))[0]) == [("used", None)]
+    assert told(run(two, observe("one", [("a", 0.1)]))[0]) == [("used", None)]
     controls.now += 1
-    assert told(run(two, Observe("one", [("b", 0.1), ("a", 0.1), ("b", 0.1), ("b", 0.9)]))[0]) == [
+    assert told(run(two, observe("one", [("b", 0.1), ("a", 0.1), ("b", 0.1), ("b", 0.9)]))[0]) == [
         ("skipped", None),
         ("repeated", "used"),
         ("repeated", "skipped"),
@@ -84,7 +84,7 @@ def test_more_deadlines_than_are_looked_at_at_once_take_several_turns(
     first: list[Command] = [Decide("one", [f"d{k}" for k in range(23)])]
     model.check(first, processor.run(first), controls.now)
     controls.now += 11 * SECOND
-    commands: list[Command] = [Decide("one", ["late"]), Observe("one", [("d22", 0.5), ("d21", 0.9), ("late", 0.5)])]
+    commands: list[Command] = [Decide("one", ["late"]), observe("one", [("d22", 0.5), ("d21", 0.9), ("late", 0.5)])]
     controls.next = fate
     *answers, elsewhere = processor.run([*commands, Decide("other", ["x"])])
     model.check(commands, answers, controls.now)
@@ -123,7 +123,7 @@ def test_a_paused_experiment_repeats_and_learns_but_decides_nothing_new(ledger: 
             Change("one", Status.PAUSED),
             Decide("one", ["a", "b"]),
             Decide("one", ["a", "new"]),
-            Observe("one", [("a", 0.5)]),
+            observe("one", [("a", 0.5)]),
             Change("one", Status.PAUSED),
             Decide("nowhere", ["a"]),
         ]
@@ -137,7 +137,7 @@ def test_a_paused_experiment_repeats_and_learns_but_decides_nothing_new(ledger: 
     assert [decision.round for decision in made(resumed)] == [3]
     answers = other.run([Change("one", Status.ARCHIVED), Change("one", Status.ACTIVE), Decide("one", ["x"])])
     assert [answer.code for answer in answers if isinstance(answer, Refused)] == ["archived", "archived"]
-    assert told(processor.run([Observe("one", [("new", 0.5)])])[0]) == [("used", None)]
+    assert told(processor.run([observe("one", [("new", 0.5)])])[0]) == [("used", None)]
     assert [event.kind for event in ledger.events(1)] == [1, 1, 4, 2, 5, 1, 6, 2]
 
 
@@ -152,7 +152,7 @@ def test_workers_that_work_at_once_end_in_the_same_state(ledger: SqlLedger) -> N
         for _ in range(12):
             name = ("one", "two")[rng.integers(2)]
             ids = [f"id-{k}" for k in rng.integers(0, 60, 4)]
-            decisions, receipts = processor.run([Decide(name, ids), Observe(name, [(ids[0], float(rng.random()))])])
+            decisions, receipts = processor.run([Decide(name, ids), observe(name, [(ids[0], float(rng.random()))])])
             assert told(receipts)[0][0] in ("used", "skipped", "conflict")
             for each in made(decisions):
                 answered.setdefault((name, each.id), set()).add((each.round, each.arm, each.propensity))

@@ -23,11 +23,12 @@ from hypothesis.stateful import (
 from belated.api.types import Deadline
 from belated.ledger import open_ledger
 from belated.ledger.base import LedgerUnavailable
-from belated.ledger.commands import Answer, ApplyDeadlines, Change, Command, Decide, KeepSnapshot, Observe, Read
+from belated.ledger.commands import Answer, ApplyDeadlines, Change, Command, Decide, KeepSnapshot, Read
 from belated.ledger.events import SECOND, ExperimentRecord, ExperimentSettings, Kind, Status
 from belated.ledger.processor import CommandProcessor
 from belated.ledger.sql import SqlLedger
 from belated.ledger.verify import verify
+from support.ledger_helpers import observe
 from support.protocol_model import (
     ARMS,
     IDS,
@@ -148,7 +149,7 @@ class Workers(RuleBasedStateMachine):
             return Decide(name, wish)
         if word == "observe":
             made = ["nobody", *self.models[name].made]
-            return Observe(
+            return observe(
                 name, [(made[-1 - who % len(made)] if isinstance(who, int) else who, loss) for who, loss in wish]
             )
         if word == "change":

@@ -13,13 +13,13 @@ import pytest
 from belated import SnapshotError, learners
 from belated.ledger import open_ledger
 from belated.ledger.base import LedgerError
-from belated.ledger.commands import ApplyDeadlines, Decide, KeepSnapshot, Observe
+from belated.ledger.commands import ApplyDeadlines, Decide, KeepSnapshot
 from belated.ledger.delay_histogram import BOUNDS, Histogram, Sizes, bin_of, middle_of
 from belated.ledger.events import SECOND, DecisionRecord, Event, ExperimentSettings, Fate, Kind, Status
 from belated.ledger.processor import CommandProcessor, load
 from belated.ledger.sql import SqlLedger
 from belated.ledger.state import ExperimentState
-from support.ledger_helpers import record_of, settings, source_of
+from support.ledger_helpers import observe, record_of, settings, source_of
 from support.play_live import TOLD, VARIANTS
 from support.protocol_model import read
 
@@ -184,7 +184,7 @@ def test_where_snapshots_cannot_be_read_the_events_are(ledger: SqlLedger) -> Non
         processor.run([Decide("one", [f"{k}-{n}" for n in range(9)])])
         processor.run(
             [
-                Observe("one", [(f"{k}-{n}", n / 9) for n in range(5)]),
+                observe("one", [(f"{k}-{n}", n / 9) for n in range(5)]),
                 KeepSnapshot("one") if k < 2 else ApplyDeadlines("one"),
             ]
         )

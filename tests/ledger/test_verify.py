@@ -10,11 +10,12 @@ import pytest
 
 from belated.api.types import Deadline
 from belated.ledger import open_ledger
-from belated.ledger.commands import Change, Command, Decide, Observe
+from belated.ledger.commands import Change, Command, Decide
 from belated.ledger.events import SECOND, Event, ExperimentRecord, Fate, Kind, Status
 from belated.ledger.processor import CommandProcessor
 from belated.ledger.sql import SqlLedger
 from belated.ledger.verify import Verdict, verify
+from support.ledger_helpers import observe
 from support.protocol_model import Controls, made, new, read
 
 
@@ -59,7 +60,7 @@ def played(tmp_path: Path) -> Iterator[Played]:
             if k % 10 == 5:
                 commands += [Change("one", Status.PAUSED), Change("one", Status.ACTIVE)]
             come = [n for n in range(min(k, 6)) if n < 5 or k % 2]
-            commands += [Observe("one", [(f"{k - n}-{n}", 0.05 * n + 0.01 * k) for n in come])]
+            commands += [observe("one", [(f"{k - n}-{n}", 0.05 * n + 0.01 * k) for n in come])]
             processor.run(commands)
         state = read(processor, "one").state
         record = ledger.find("one")

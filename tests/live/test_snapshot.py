@@ -1,9 +1,10 @@
-"""Snapshots of earlier versions: what versions 3 to 5 kept is read, and the bandit goes on as it would have then.
+"""Snapshots of earlier versions: what versions 3 to 6 kept is read, and the bandit goes on as it would have then.
 
 tests/data/snapshots-v3.json holds snapshots that belated 0.1.0 made after 300 rounds, with decisions outstanding, given
 up on and kept, and what that version did next: 20 decisions with draws given, 5 with the bandit's own, the outcomes
 that came in between, and at the end the outcome of every other decision. tests/data/snapshots-v4.json holds the same
-bandits as the code before version 5 kept them, and tests/data/snapshots-v5.json as the code before version 6 did.
+bandits as the code before version 5 kept them, and
+tests/data/snapshots-v5.json and snapshots-v6.json as the code before versions 6 and 7 did.
 """
 
 import base64
@@ -23,7 +24,7 @@ from belated.live import snapshot
 CASES = json.loads((Path(__file__).parents[1] / "data" / "snapshots-v3.json").read_text())
 KEPT = {
     version: json.loads((Path(__file__).parents[1] / "data" / f"snapshots-v{version}.json").read_text())
-    for version in (4, 5)
+    for version in (4, 5, 6)
 }
 TOLERANCE = 1e-9  # other processors differ in the last bits
 
@@ -62,7 +63,7 @@ def assert_goes_on(bandit: Bandit, case: dict[str, Any]) -> None:
     np.testing.assert_allclose(bandit.loss_estimates, case["loss_estimates_after"], rtol=TOLERANCE)
 
 
-@pytest.mark.parametrize("version", [3, 4, 5])
+@pytest.mark.parametrize("version", [3, 4, 5, 6])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["learner"])
 def test_a_snapshot_of_an_earlier_version_is_read(case: dict[str, Any], version: int) -> None:
     blob = blob_of(case, version)
@@ -79,7 +80,7 @@ def test_a_snapshot_of_an_earlier_version_is_read(case: dict[str, Any], version:
     np.testing.assert_array_equal(bandit.loss_estimates, case["loss_estimates"])
 
 
-@pytest.mark.parametrize("version", [3, 4, 5])
+@pytest.mark.parametrize("version", [3, 4, 5, 6])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["learner"])
 def test_from_an_earlier_version_a_bandit_goes_on_as_it_would_have(case: dict[str, Any], version: int) -> None:
     assert_goes_on(Bandit.from_bytes(blob_of(case, version)), case)
@@ -122,7 +123,7 @@ def test_the_snapshots_hold_what_is_hard_to_keep() -> None:
 def test_an_unknown_version_is_refused(version: int) -> None:
     blob = bytearray(Bandit(2, seed=0).to_bytes())
     struct.pack_into("<H", blob, len(snapshot.MAGIC), version)
-    with pytest.raises(SnapshotError, match=f"version {version}; this belated reads versions 3 to 6"):
+    with pytest.raises(SnapshotError, match=f"version {version}; this belated reads versions 3 to 7"):
         Bandit.from_bytes(bytes(blob))
 
 

@@ -299,6 +299,12 @@ def test_logs_that_cannot_carry_a_learner(few_passes: None) -> None:
     refused = {
         "the log does not say with which probability": changed(log, propensities=np.append(np.nan, [0.5] * 199)),
         "arm 'c' was never chosen": changed(log, labels=("a", "b", "c")),
+        "'b' left after 100 of": changed(
+            log,
+            labels=("a", "b", "c"),
+            arms=np.where(np.arange(log.arms.size) < 100, log.arms, 2 * (log.arms == 1)),
+            changes=((0, 2, True), (100, 1, False)),
+        ),
         "200 of 200 decisions have a propensity of 1: other arms had no chance": changed(
             log, propensities=np.ones(200)
         ),

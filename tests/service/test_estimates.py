@@ -18,6 +18,7 @@ from belated.client import AsyncClient, Client, ServiceError
 from belated.inference.method import Options
 from belated.ledger import open_ledger
 from belated.ledger.estimates import SettledDecisions, Totals, log_of
+from belated.ledger.events import Hears
 from belated.ledger.export import pieces
 from support.http_helpers import at, create, done, problem, serving, talk
 from support.ledger_helpers import append, decision, default, experiment, outcome
@@ -168,10 +169,10 @@ def test_decisions_are_read_once_in_their_order(kind: str, tmp_path: Path) -> No
         events = [decision(k, k, arm=k % 3, propensity=0.25) for k in range(1, 7)]
         events += [outcome(7, 1, 0.0), outcome(8, 3, 1.0), default(9, 2), outcome(10, 2, 0.0)]
         append(ledger, record.number, events)
-        found = [tuple(each) for each in ledger.results(record.number, 0, 100, 10)]
+        found = [tuple(each) for each in ledger.results(record.number, Hears.ARRIVAL, 0, 100, 10)]
         assert found == [(k, k % 3, 0.25, loss) for k, loss in enumerate([0.0, 1.0, 1.0, None, None, None], 1)]
-        assert [each.number for each in ledger.results(record.number, 2, 5, 10)] == [3, 4, 5]
-        assert [each.number for each in ledger.results(record.number, 2, 5, 1)] == [3]
+        assert [each.number for each in ledger.results(record.number, Hears.ARRIVAL, 2, 5, 10)] == [3, 4, 5]
+        assert [each.number for each in ledger.results(record.number, Hears.ARRIVAL, 2, 5, 1)] == [3]
         settled = SettledDecisions(3)
         assert not settled.advance(ledger, record.number, 100, 0)
         assert settled.advance(ledger, record.number, 2)
@@ -181,7 +182,7 @@ def test_decisions_are_read_once_in_their_order(kind: str, tmp_path: Path) -> No
         append(ledger, record.number, [outcome(11, 4, 0.5)])
         assert settled.advance(ledger, record.number, 100)
         assert settled.position == 4
-        totals = Totals((2, 2, 2), 2)
+        totals = Totals(record.settings.arms, (2, 2, 2), 2)
         for outcomes, used in (("settled", 4), ("arrived", 4), ("bounded", 6)):
             method = settled.method(ledger, record, totals, 100, Options(outcomes=outcomes))
             assert method.estimates().used == used

@@ -16,13 +16,13 @@ import belated.ledger.processor
 from belated.api.types import DecisionResponse
 from belated.ledger import open_ledger, sqlite
 from belated.ledger.base import LedgerUnavailable, Uncertain
-from belated.ledger.commands import Answer, Decide, Observe
+from belated.ledger.commands import Answer, Decide
 from belated.ledger.events import Event, Status
 from belated.ledger.postgres import PostgresLedger
 from belated.ledger.processor import CommandProcessor
 from belated.ledger.sql import SqlLedger
 from belated.ledger.sqlite import SqliteLedger
-from support.ledger_helpers import append, decision, experiment, look
+from support.ledger_helpers import append, decision, experiment, look, observe
 from support.postgres import Postgres
 from support.serving import KINDS, Stores
 
@@ -140,7 +140,7 @@ def test_a_book_asks_the_database_that_came_back_what_became_of_a_commit(
 
         ledger.run = killed  # type: ignore[method-assign]
         with pytest.raises(LedgerUnavailable, match="nothing was recorded"):
-            processor.run([Decide("one", ["b"]), Observe("one", [("a", 0.5)])])
+            processor.run([Decide("one", ["b"]), observe("one", [("a", 0.5)])])
         back.join(30)
         assert processor.run([Decide("one", ["a"])]) == [first]
         (second,) = processor.run([Decide("one", ["b"])])

@@ -73,7 +73,11 @@ OUTCOMES: dict[str, tuple[Any, str | None, list[str]]] = {
     "both in a list": ([outcome(), outcome(reward=1)], "[1].loss", ["loss", "reward", "not both"]),
     "an empty list": ([], None, ["[]", "a list of 1 to 1,000"]),
     "too many": ([outcome()] * 1001, None, ["a list of 1 to 1,000"]),
-    "a number": (17, None, ["17", "an object with decision, loss, reward or a list of 1 to 1,000"]),
+    "a number": (
+        17,
+        None,
+        ["17", "an object with decision, loss, reward, value, report, final or a list of 1 to 1,000"],
+    ),
     "a list in a list": ([[outcome()]], "[0]", ["object"]),
 }
 DECISIONS: dict[str, tuple[Any, str | None, list[str]]] = {

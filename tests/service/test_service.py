@@ -204,7 +204,7 @@ def test_a_thousand_decisions_and_outcomes_at_once(http: httpx.Client) -> None:
     assert [each["decision"] for each in receipts] == ids[::-1]
     after = state(http, "many")
     kinds = [each["receipt"] for each in receipts]
-    counts = {"used": kinds.count("used"), "skipped": kinds.count("skipped"), "defaults": 0, "held": 0}
+    counts = {"used": kinds.count("used"), "skipped": kinds.count("skipped"), "defaults": 0, "held": 0, "clipped": 0}
     assert after["outcomes"] == counts
     assert (after["rounds"], after["events"]) == (1000, 2000)
     assert all(arm["mean_loss"] == 0.25 for arm in after["arms"] if arm["outcomes"])
@@ -245,7 +245,7 @@ def test_every_receipt_of_one_outcome(http: httpx.Client) -> None:
     assert "'nobody'" in message
     assert "'receipts'" in message
     assert state(http, "receipts") == before
-    assert before["outcomes"] == {"used": 2, "skipped": 1, "defaults": 0, "held": 0}
+    assert before["outcomes"] == {"used": 2, "skipped": 1, "defaults": 0, "held": 0, "clipped": 0}
 
 
 def test_every_receipt_of_many_outcomes_each_for_itself(http: httpx.Client) -> None:
@@ -276,7 +276,7 @@ def test_a_passed_deadline_takes_the_default_and_skips_what_comes_late(http: htt
     )
     assert default["waited"] >= 0.2
     assert (late["kind"], late["loss"], late["receipt"]) == ("outcome", 0.5, "skipped")
-    assert state(http, "deadline")["outcomes"] == {"used": 1, "skipped": 1, "defaults": 1, "held": 0}
+    assert state(http, "deadline")["outcomes"] == {"used": 1, "skipped": 1, "defaults": 1, "held": 0, "clipped": 0}
 
 
 def test_outcomes_that_are_held_are_learned_from_at_the_deadline(http: httpx.Client) -> None:
@@ -293,12 +293,12 @@ def test_outcomes_that_are_held_are_learned_from_at_the_deadline(http: httpx.Cli
     assert done(http.post(at("held", "outcomes"), json=report)) == again
     problem(http.post(at("held", "outcomes"), json={"decision": "bought", "loss": 1}), 409, "conflict", "loss")
     before = state(http, "held")
-    assert before["outcomes"] == {"used": 0, "skipped": 0, "defaults": 0, "held": 2}
+    assert before["outcomes"] == {"used": 0, "skipped": 0, "defaults": 0, "held": 2, "clipped": 0}
     assert (before["outstanding"], before["events"]) == (3, 5)
     assert {arm["mean_loss"] for arm in before["arms"]} == {None}
     until(lambda: state(http, "held")["outcomes"]["held"] == 0, 5)
     after = state(http, "held")
-    assert after["outcomes"] == {"used": 2, "skipped": 0, "defaults": 1, "held": 0}
+    assert after["outcomes"] == {"used": 2, "skipped": 0, "defaults": 1, "held": 0, "clipped": 0}
     assert (after["outstanding"], after["events"], after["delays"]) == (0, 8, before["delays"])
     learned = [(row["kind"], row["decision"], row["loss"], row["receipt"]) for row in rows(http, "held")[3:]]
     assert learned == [
@@ -311,7 +311,7 @@ def test_outcomes_that_are_held_are_learned_from_at_the_deadline(http: httpx.Cli
     assert all(row["waited"] >= 1.5 for row in rows(http, "held")[5:])
     assert done(http.post(at("held", "outcomes"), json=report)) == again
     assert observe(http, "held", {"silent": 0.0}) == [{"decision": "silent", "receipt": "skipped"}]
-    assert state(http, "held")["outcomes"] == {"used": 2, "skipped": 1, "defaults": 1, "held": 0}
+    assert state(http, "held")["outcomes"] == {"used": 2, "skipped": 1, "defaults": 1, "held": 0, "clipped": 0}
 
 
 def test_a_learner_cannot_be_told_to_wait_here_but_the_service_can(http: httpx.Client) -> None:

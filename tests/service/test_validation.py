@@ -13,6 +13,8 @@ NAME = "a name of 1 to 100 letters, digits, dots, dashes and underscores, a lett
 ARMS = "a list of 2 to 10,000 labels or a number of arms from 2 to 10,000"
 LONG = 10_001
 
+UNITS = "a number from 0 to 1, or `value` in an experiment that was created with units (`outcome`), is needed"
+
 
 def fault(value: Any, kind: Any = NewExperiment) -> tuple[str, str] | None:
     found = find_fault(json.dumps(value).encode(), kind)
@@ -91,7 +93,7 @@ def test_nothing_is_wrong_with_what_fits(changes: dict[str, Any]) -> None:
 
 def test_unknown_and_missing_fields() -> None:
     assert fault({"arms": 2}) == ("name", f"name is missing; {NAME} is needed")
-    allowed = "name, arms, learner, parameters, seed, missing, share_floor"
+    allowed = "name, arms, learner, parameters, seed, missing, share_floor, outcome, reports, limits"
     assert fault({"name": "a", "arms": 2, "x": 1}) == ("x", f"unknown field 'x'; allowed is {allowed}")
     inner = {"name": "a", "arms": 2, "missing": {"deadline": 5, "loss": 1, "x": 1}}
     assert fault(inner) == ("missing.x", "unknown field 'x'; allowed is deadline, loss, learn")
@@ -104,11 +106,14 @@ def test_one_or_many() -> None:
     good: dict[str, Any] = {"decision": "a", "loss": 0.5}
     assert fault([good, {**good, "loss": -0.1}], kind) == (
         "[1].loss",
-        "[1].loss is -0.1; a number from 0 to 1 is needed",
+        f"[1].loss is -0.1; {UNITS}",
     )
-    assert fault({**good, "loss": 1.1}, kind) == ("loss", "loss is 1.1; a number from 0 to 1 is needed")
+    assert fault({**good, "loss": 1.1}, kind) == ("loss", f"loss is 1.1; {UNITS}")
     assert fault([good, {"loss": 0.5}], kind) is not None
-    assert fault("x", kind) == ("", "the body is 'x'; an object with decision, loss, reward or a list is needed")
+    assert fault("x", kind) == (
+        "",
+        "the body is 'x'; an object with decision, loss, reward, value, report, final or a list is needed",
+    )
     assert fault(good, kind) is None
     assert fault([good, good], kind) is None
 

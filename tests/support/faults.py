@@ -10,10 +10,11 @@ import httpx
 
 from belated.ledger import open_ledger
 from belated.ledger.base import Ledger, LedgerUnavailable, Uncertain
-from belated.ledger.commands import Answer, Command, Decide, Observe
+from belated.ledger.commands import Answer, Command, Decide
 from belated.ledger.events import Event, ExperimentSettings, Kind
 from belated.ledger.processor import CommandProcessor
 from belated.ledger.verify import verify
+from support.ledger_helpers import observe
 from support.serving import ADMIN_KEY
 
 NAME = "shaken"
@@ -30,9 +31,9 @@ def batch(label: str) -> list[Command]:
     """Decisions, and outcomes of some of them."""
     return [
         Decide(NAME, [f"{label}-1", f"{label}-2"]),
-        Observe(NAME, [(f"{label}-1", 0.25)]),
+        observe(NAME, [(f"{label}-1", 0.25)]),
         Decide(NAME, [f"{label}-3"]),
-        Observe(NAME, [(f"{label}-3", 1.0)]),
+        observe(NAME, [(f"{label}-3", 1.0)]),
     ]
 
 

@@ -9,10 +9,10 @@ import psycopg
 
 from belated.cli.main import main
 from belated.ledger import open_ledger, sqlite_path
-from belated.ledger.commands import Command, Decide, KeepSnapshot, Observe
+from belated.ledger.commands import Command, Decide, KeepSnapshot
 from belated.ledger.keys import new_key
 from belated.ledger.processor import CommandProcessor
-from support.ledger_helpers import MOST, settings
+from support.ledger_helpers import MOST, observe, settings
 
 
 def play(store: str, rounds: int = 40, name: str = "one") -> None:
@@ -21,10 +21,10 @@ def play(store: str, rounds: int = 40, name: str = "one") -> None:
         ledger.create(settings(name), 0, MOST)
         ids = [f"{name}-{k}" for k in range(rounds)]
         half = rounds // 2
-        commands: list[Command] = [Decide(name, ids[:half]), Observe(name, [(id, 0.25) for id in ids[:half:3]])]
+        commands: list[Command] = [Decide(name, ids[:half]), observe(name, [(id, 0.25) for id in ids[:half:3]])]
         processor = CommandProcessor(ledger)
         processor.run([*commands, KeepSnapshot(name)])
-        processor.run([Decide(name, ids[half:]), Observe(name, [(id, 1 / 3) for id in ids[half::2]])])
+        processor.run([Decide(name, ids[half:]), observe(name, [(id, 1 / 3) for id in ids[half::2]])])
         ledger.add_key(new_key(f"key of {name}", "decide")[1])
 
 

@@ -1,6 +1,6 @@
 """Events and experiments for tests of ledgers."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from threading import Thread
 
 from belated.api.types import Deadline
@@ -14,6 +14,7 @@ from belated.ledger.events import (
     Kind,
     Status,
 )
+from belated.ledger.observing import Observe, Report
 from belated.ledger.state import Source
 from belated.live.outstanding import Recorded
 
@@ -24,6 +25,11 @@ def settings(
     name: str, seed: int = 7, learner: str = "balanced", deadline: Deadline | None = None
 ) -> ExperimentSettings:
     return ExperimentSettings(name, ["blue", "green", "red"], learner, {}, seed, deadline or "wait")
+
+
+def observe(name: str, losses: Iterable[tuple[str, float]]) -> Observe:
+    """Outcomes, by the ids of their decisions."""
+    return Observe(name, [Report(id, loss) for id, loss in losses])
 
 
 def experiment(ledger: Ledger, name: str = "one") -> ExperimentRecord:

@@ -12,8 +12,9 @@ from belated.api.types import Deadline, DecisionResponse, OutcomeReceipt
 from belated.core.rounds import COUNTERS
 from belated.ledger import processor
 from belated.ledger.base import LedgerUnavailable, LockedExperiment, Transaction, Uncertain, Wanted
-from belated.ledger.commands import Answer, Change, Command, Decide, Observe, Read, Refused, View
+from belated.ledger.commands import Answer, Change, Command, Decide, Read, Refused, View
 from belated.ledger.events import SECOND, Event, ExperimentSettings, Fate, Kind, Status
+from belated.ledger.observing import Observe
 from belated.ledger.processor import CommandProcessor
 from belated.ledger.sql import SqlLedger
 from belated.live.recorded import RecordedBandit
@@ -173,7 +174,7 @@ class Model:
 
     def _observe(self, command: Observe, answer: Answer, now: int) -> None:
         assert isinstance(answer, list), answer
-        expected = [self._receipt(id, loss, now) for id, loss in command.outcomes]
+        expected = [self._receipt(each.decision, each.loss or 0.0, now) for each in command.outcomes]
         told = [(each.decision, each.receipt, each.first) for each in answer if isinstance(each, OutcomeReceipt)]
         assert [(id, word, first or None) for id, word, first in told] == expected
 

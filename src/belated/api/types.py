@@ -39,8 +39,11 @@ Label = Annotated[str, Meta(min_length=1, max_length=200)] | Annotated[int, Meta
 Share = Annotated[float, Meta(ge=0, le=1)]
 FirstReceipt = Literal["used", "skipped", "held"]
 """What a decision's first report can be answered with."""
-ReceiptName = FirstReceipt | Literal["repeated", "conflict", "unknown"]
+ReceiptName = FirstReceipt | Literal["repeated", "conflict", "unknown", "refused"]
 StatusName = Literal["active", "paused", "archived"]
+Reports = Literal["first", "last", "sum", "largest"]
+"""What counts of several reports of one decision."""
+Number = Annotated[float, Meta(ge=-1e300, le=1e300, extra={"needs": "a number"})]
 
 
 class Deadline(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -54,8 +57,54 @@ class Deadline(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     ] = "arrival"
 
 
+class OutcomeScale(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The range of outcomes in units of your own: revenue, minutes, errors."""
+
+    lowest: Number
+    highest: Number
+    better: Annotated[Literal["higher", "lower"], Meta(description="which end of the range is the better one")] = (
+        "higher"
+    )
+    beyond: Annotated[
+        Literal["clip", "refuse"],
+        Meta(description="what becomes of a value beyond the range: counted as its end, or refused"),
+    ] = "clip"
+
+
+class ArmLimit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The limits of one arm's share: a floor, a ceiling, or both; or a fixed share, for a control."""
+
+    arm: Label
+    floor: Share | None = None
+    ceiling: Share | None = None
+    share: Share | None = None
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """The least and the largest share."""
+        if self.share is not None:
+            if self.floor is not None or self.ceiling is not None:
+                raise InvalidValue(
+                    f"arm {self.arm!r} has a share and a floor or a ceiling; a fixed share needs neither", "arms"
+                )
+            return self.share, self.share
+        return (
+            0.0 if self.floor is None else self.floor,
+            1.0 if self.ceiling is None else self.ceiling,
+        )
+
+
+class ShareLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """How much of the traffic arms may have, whatever the learner makes of them."""
+
+    arms: Annotated[list[ArmLimit], Meta(max_length=10_000)] = []
+    holdout: Annotated[
+        float, Meta(ge=0, le=1, description="the share of decisions that play all arms uniformly, to measure them")
+    ] = 0.0
+
+
 class NewExperiment(msgspec.Struct, forbid_unknown_fields=True):
-    """The settings of a new experiment. They cannot be changed later."""
+    """The settings of a new experiment. Arms and limits can be changed later, the others cannot."""
 
     name: Name
     arms: (
@@ -90,6 +139,33 @@ class NewExperiment(msgspec.Struct, forbid_unknown_fields=True):
     share_floor: Annotated[
         float, Meta(ge=0, le=1, description="the least probability of every arm, at most 1 / the number of arms")
     ] = 0.0
+    outcome: Annotated[
+        OutcomeScale | None, Meta(description="the range of outcomes that are reported as values in your own units")
+    ] = None
+    reports: Annotated[
+        Reports,
+        Meta(
+            description="what counts of several reports of one decision: the first, which stays; or the last, the sum"
+            " or the largest of all until the deadline, or until one is final"
+        ),
+    ] = "first"
+    limits: Annotated[ShareLimits | None, Meta(description="limits of the shares of arms")] = None
+
+
+class NewArm(msgspec.Struct, forbid_unknown_fields=True):
+    """An arm to be added."""
+
+    arm: Label
+
+
+class Fallbacks(msgspec.Struct, forbid_unknown_fields=True):
+    """Decisions that somebody made without the service while it was away: so often this arm was shown. The same id is
+    counted once.
+    """
+
+    id: Id
+    arm: Label
+    count: Annotated[int, Meta(ge=1, le=10**12)]
 
 
 class DecisionRequest(msgspec.Struct, forbid_unknown_fields=True):
@@ -107,18 +183,36 @@ class DecisionResponse(msgspec.Struct):
     propensity: float
 
 
+_OF_UNITS = {"needs": "a number from 0 to 1, or `value` in an experiment that was created with units (`outcome`),"}
+OutcomeShare = Annotated[float, Meta(ge=0, le=1, extra=_OF_UNITS)]
+
+
 class OutcomeReport(msgspec.Struct, forbid_unknown_fields=True):
-    """The outcome of a decision: a loss from 0 to 1, or a reward = 1 - loss."""
+    """The outcome of a decision: a loss from 0 to 1, a reward = 1 - loss, or a value in the experiment's own units."""
 
     decision: Id
-    loss: Share | None = None
-    reward: Share | None = None
+    loss: OutcomeShare | None = None
+    reward: OutcomeShare | None = None
+    value: Annotated[Number | None, Meta(description="in the units of the experiment's `outcome`")] = None
+    report: Annotated[
+        Id | None,
+        Meta(description="an id of this report, under which it counts once; needed where reports are summed up"),
+    ] = None
+    final: Annotated[
+        bool | None, Meta(description="whether no more reports will come, where several of a decision count")
+    ] = None
 
     @property
-    def as_loss(self) -> float:
-        """The loss, whichever was given; never -0.0."""
+    def as_loss(self) -> float | None:
+        """The loss, whichever was given, never -0.0; None where a value is given, or nothing but that it is final."""
+        if self.value is not None:
+            if self.loss is not None or self.reward is not None:
+                raise InvalidValue("one of loss, reward and value is needed, not two of them", "value")
+            return None
         if self.loss is None and self.reward is None:
-            raise InvalidValue("neither loss nor reward is given; one of loss and reward is needed", "loss")
+            if self.final:
+                return None
+            raise InvalidValue("neither loss nor reward is given; one of loss, reward and value is needed", "loss")
         if self.loss is not None and self.reward is not None:
             raise InvalidValue("one of loss and reward is needed, not both", "loss")
         return (self.loss if self.loss is not None else 1.0 - (self.reward or 0.0)) + 0.0
@@ -128,15 +222,17 @@ class OutcomeReceipt(msgspec.Struct, omit_defaults=True):
     """What happened to an outcome.
 
     used: the learner learned from it. skipped: it is kept in the ledger, but came after the learner's patience or the
-    deadline. held: it is kept, and the learner hears of it when the deadline passes. repeated: it was reported before;
-    `first` is the receipt of the first report. conflict: another loss was reported before, and the first one counts.
-    unknown: there is no such decision.
+    deadline, or of an arm that has left. held: it is kept, and the learner hears of it when the deadline passes, or the
+    last report is there. repeated: it was reported before; `first` is the receipt of the first report. conflict:
+    another outcome was reported before, and the first one counts. unknown: there is no such decision. refused: this
+    experiment takes no such report; nothing was recorded of it.
     """
 
     decision: str
     receipt: ReceiptName
     first: FirstReceipt | UnsetType = UNSET
     message: str | UnsetType = UNSET
+    field: Annotated[str | UnsetType, Meta(description="what is refused")] = UNSET
 
 
 class ArmState(msgspec.Struct):
@@ -147,6 +243,9 @@ class ArmState(msgspec.Struct):
     decisions: int
     outcomes: int
     mean_loss: float | None
+    present: Annotated[bool, Meta(description="whether it takes part; false after it was retired")] = True
+    mean_value: Annotated[float | None, Meta(description="the mean outcome in the experiment's own units")] = None
+    entered: Annotated[int, Meta(description="the number of decisions before it came, the last time that it did")] = 0
 
 
 class Quantiles(msgspec.Struct):
@@ -165,12 +264,15 @@ class DelayQuantiles(msgspec.Struct):
 
 
 class OutcomeCounts(msgspec.Struct):
-    """Counts of outcomes: used, skipped, defaults for missing ones, and held until their deadlines pass."""
+    """Counts of outcomes: used, skipped, defaults for missing ones, held until their deadlines pass; values that were
+    clipped to the range.
+    """
 
     used: int
     skipped: int
     defaults: int
     held: int = 0
+    clipped: int = 0
 
 
 class Experiment(msgspec.Struct):
@@ -195,6 +297,10 @@ class Experiment(msgspec.Struct):
     arms: list[ArmState]
     events: int
     share_floor: float = 0.0
+    outcome: OutcomeScale | None = None
+    reports: Reports = "first"
+    limits: Annotated[ShareLimits | None, Meta(description="of the shares of arms, as they are now")] = None
+    fallbacks: Annotated[int, Meta(description="decisions made without the service, as far as it was told")] = 0
     digest: str | UnsetType = UNSET
 
 
@@ -217,10 +323,26 @@ class Experiments(msgspec.Struct):
 
 
 class LedgerEvent(msgspec.Struct):
-    """One line of the ledger: a decision, an outcome, what was learned at a deadline, or a change of status."""
+    """One line of the ledger: a decision, an outcome or one report of several, what was learned at a deadline, or a
+    change of status, arms or limits.
+    """
 
     number: int
-    kind: Literal["decision", "outcome", "default", "settled", "pause", "resume", "archive"]
+    kind: Literal[
+        "decision",
+        "outcome",
+        "default",
+        "settled",
+        "report",
+        "pause",
+        "resume",
+        "archive",
+        "add_arm",
+        "retire_arm",
+        "restore_arm",
+        "limits",
+        "fallbacks",
+    ]
     at: str
     round: int | None
     decision: str | None
@@ -230,6 +352,10 @@ class LedgerEvent(msgspec.Struct):
     receipt: FirstReceipt | None
     waited: float | None
     key: Annotated[str | None, Meta(description="the id of the key that asked for it; null where nobody did")] = None
+    value: Annotated[float | None, Meta(description="the outcome in the experiment's own units, as reported")] = None
+    total: Annotated[float | None, Meta(description="what the reports of the decision amount to so far")] = None
+    report: Annotated[str | None, Meta(description="the id of the report")] = None
+    detail: Annotated[str | None, Meta(description="new limits, or how many fallbacks, as JSON")] = None
 
 
 class Range(msgspec.Struct):
@@ -241,7 +367,9 @@ class Range(msgspec.Struct):
 
 
 class ArmMean(msgspec.Struct):
-    """An arm: how often it was chosen, how many outcomes are used, and its mean reward (reward = 1 - loss)."""
+    """An arm: how often it was chosen, how many outcomes are used, and its mean reward (reward = 1 - loss), or its mean
+    outcome in the experiment's own units.
+    """
 
     arm: str | int
     decisions: int

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from belated import inference
-from belated.cli.logs import log_of_options
+from belated.cli.logs import log_of_options, scale_of_options
 from belated.cli.output import Output
 from belated.errors import InvalidValue
 from belated.inference import course
@@ -17,6 +17,7 @@ from belated.specs import duration
 def estimates(options: argparse.Namespace, out: Output) -> int:
     """Print what is known of the arms of an experiment, or of a log; draw intervals over time."""
     kind = _kind(options.figure)
+    scale = scale_of_options(options)
     log = log_of_options(options, out).log
     labels = {str(label): label for label in log.labels}
     found = inference.estimates(
@@ -28,6 +29,7 @@ def estimates(options: argparse.Namespace, out: Output) -> int:
         deadline=options.deadline,
         deadline_after=options.deadline_after,
         missing_loss=options.missing_loss,
+        scale=scale,
     )
     out.text(found.verdict, arms_table(found))
     if found.differences:
@@ -38,7 +40,8 @@ def estimates(options: argparse.Namespace, out: Output) -> int:
         after = None if after is None else duration("deadline_after", after, log.in_seconds)
         if (settled := with_deadline(log, options.deadline, after, options.missing_loss)) is not None:
             log = settled.log
-        drawn = draw_course(course(log, alpha=options.alpha, method=options.method, outcomes=options.outcomes))
+        found_course = course(log, alpha=options.alpha, method=options.method, outcomes=options.outcomes)
+        drawn = draw_course(found_course if scale is None else found_course.in_units(scale))
         options.figure.parent.mkdir(parents=True, exist_ok=True)
         out.note("written: " + ", ".join(map(str, figures.save(drawn, options.figure, [kind]))))
     return 0

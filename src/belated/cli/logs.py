@@ -12,6 +12,7 @@ from belated.logs import Log, ReadLog, read_log_file
 from belated.logs.columns import GUESSES
 from belated.logs.files import FORMATS
 from belated.logs.rejections import LEAVE_OUT, Rejections
+from belated.logs.scale import Scale
 
 
 def is_file(source: str) -> bool:
@@ -33,11 +34,31 @@ def log_of_options(options: argparse.Namespace, out: Output) -> ReadLog:
     return ReadLog(log_of_experiment(options.source, options.store), {}, Rejections(), ())
 
 
+def scale_of_options(options: argparse.Namespace) -> Scale | None:
+    """Return the units of outcomes, if any are given."""
+    lowest, highest = options.lowest, options.highest
+    if lowest is None and highest is None:
+        if options.better is not None:
+            raise InvalidValue(f"--better is {options.better!r}; it needs --lowest and --highest", "better")
+        return None
+    if lowest is None or highest is None:
+        missing = "lowest" if lowest is None else "highest"
+        raise InvalidValue(f"--{missing} is missing; a range has a lowest and a highest value", missing)
+    return Scale(lowest, highest, options.better or "higher")
+
+
 def _log_of_file(options: argparse.Namespace, out: Output) -> ReadLog:
     columns = {what: getattr(options, what) for what in GUESSES}
     bad_rows = options.bad_rows.replace("-", " ")
     try:
-        read = read_log_file(options.source, bad_rows=bad_rows, arms=options.arms, accrual=options.accrual, **columns)
+        read = read_log_file(
+            options.source,
+            bad_rows=bad_rows,
+            arms=options.arms,
+            accrual=options.accrual,
+            scale=scale_of_options(options),
+            **columns,
+        )
     except InvalidValue as error:
         raise InvalidValue(str(error).replace(LEAVE_OUT, "--bad-rows leave-out"), error.field) from None
     if read.columns:

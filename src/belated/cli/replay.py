@@ -4,7 +4,7 @@ import argparse
 import shlex
 from typing import Any
 
-from belated.cli.logs import experiment, is_file, log_of_options
+from belated.cli.logs import experiment, is_file, log_of_options, scale_of_options
 from belated.cli.output import Output
 from belated.errors import InvalidValue, needs_extra
 from belated.replay.replay import DEFAULT_LEARNERS, Replay, replay_log
@@ -45,6 +45,11 @@ def _replay(options: argparse.Namespace, out: Output) -> tuple[Replay, list[str]
     }
     learners = DEFAULT_LEARNERS if options.learners is None else options.learners
     notes = [*read.notes, *([read.rejections.sentence] if read.rejections.total else [])]
+    if (scale := scale_of_options(options)) is not None:
+        if "value" not in read.columns:
+            raise InvalidValue(f"--lowest is {scale.lowest:g}, but no column of values was read", "lowest")
+        worst, best = scale.value(1.0), scale.value(0.0)
+        notes.append(f"Values from {worst:g} to {best:g} are shown as rewards from 0 to 1.")
     if is_file(options.source):
         return replay_log(read.log, learners, **asked), notes
     from belated.replay.ledgers import replay_experiment

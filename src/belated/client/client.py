@@ -12,6 +12,8 @@ from belated.api.types import (
     ExperimentEstimates,
     LedgerEvent,
     OutcomeReceipt,
+    OutcomeScale,
+    ShareLimits,
     Summary,
 )
 from belated.client import connection, requests
@@ -82,9 +84,14 @@ class Client:
         seed: int | None = None,
         missing: str | Deadline = "wait",
         share_floor: float = 0.0,
+        outcome: OutcomeScale | Mapping[str, object] | None = None,
+        reports: str = "first",
+        limits: ShareLimits | Mapping[str, object] | None = None,
     ) -> Experiment:
         """Create an experiment; return the one there is, if it has these settings."""
-        return self._send(requests.create(name, arms, learner, parameters, seed, missing, share_floor))
+        return self._send(
+            requests.create(name, arms, learner, parameters, seed, missing, share_floor, outcome, reports, limits)
+        )
 
     def experiments(self, status: str = "all") -> list[Summary]:
         """Return all experiments, or those that are active, paused or archived."""
@@ -115,6 +122,26 @@ class Client:
     def archive(self, name: str) -> Experiment:
         return self._send(requests.change(name, "archive"))
 
+    def add_arm(self, name: str, arm: str | int) -> Experiment:
+        """Let a new arm take part from the next decision on."""
+        return self._send(requests.add_arm(name, arm))
+
+    def retire_arm(self, name: str, arm: str | int) -> Experiment:
+        """Let an arm take part no more."""
+        return self._send(requests.move_arm(name, arm, "retire"))
+
+    def restore_arm(self, name: str, arm: str | int) -> Experiment:
+        """Let a retired arm take part again."""
+        return self._send(requests.move_arm(name, arm, "restore"))
+
+    def set_limits(self, name: str, limits: ShareLimits | Mapping[str, object] | None) -> Experiment:
+        """Limit the shares of arms, in place of the limits so far; None lifts them all."""
+        return self._send(requests.set_limits(name, limits))
+
+    def report_fallbacks(self, name: str, count: int, *, arm: str | int, id: str | None = None) -> Experiment:
+        """Tell how often an arm was shown without a decision of the service; under an id it counts once."""
+        return self._send(requests.report_fallbacks(name, count, arm, id))
+
     def decide(self, name: str, id: str | None = None) -> DecisionResponse:
         """Make a decision under your id or a new one; return the decision made before, if the id was used before."""
         return self._send(requests.decide(name, id))
@@ -124,16 +151,35 @@ class Client:
         return [decision for request in requests.decide_many(name, ids) for decision in self._send(request)]
 
     def observe(
-        self, name: str, decision: DecisionResponse | str, *, loss: float | None = None, reward: float | None = None
+        self,
+        name: str,
+        decision: DecisionResponse | str,
+        *,
+        loss: float | None = None,
+        reward: float | None = None,
+        value: float | None = None,
+        report: str | None = None,
+        final: bool | None = None,
     ) -> OutcomeReceipt:
-        """Report the outcome of a decision or its id; raise if it is unknown, or its outcome was another before."""
-        return self._send(requests.observe(name, decision, loss, reward))
+        """Report the outcome of a decision or its id, as a loss, a reward, or a value in the experiment's own units;
+        raise if the decision is unknown, or its outcome was another before.
+
+        Where several reports of a decision count, report is an id of this one, such as the number of an order, under
+        which it counts once (a value without one gets a new id), and final says that no more will come.
+        """
+        return self._send(requests.observe(name, decision, loss, reward, value, report, final))
 
     def observe_many(
-        self, name: str, *, losses: Mapping[str, float] | None = None, rewards: Mapping[str, float] | None = None
+        self,
+        name: str,
+        *,
+        losses: Mapping[str, float] | None = None,
+        rewards: Mapping[str, float] | None = None,
+        values: Mapping[str, float] | None = None,
     ) -> list[OutcomeReceipt]:
         """Report outcomes by the ids of their decisions; return a receipt for each."""
-        return [receipt for request in requests.observe_many(name, losses, rewards) for receipt in self._send(request)]
+        sent = requests.observe_many(name, losses, rewards, values)
+        return [receipt for request in sent for receipt in self._send(request)]
 
     def ledger(self, name: str, after: int = 0) -> Generator[LedgerEvent, None, None]:
         """Yield every event of an experiment after a number, up to the last there is now."""

@@ -18,7 +18,9 @@ from belated.api.types import (
     Experiments,
     LedgerEvent,
     OutcomeReceipt,
+    OutcomeScale,
     Problem,
+    ShareLimits,
 )
 from belated.client.errors import ServiceError, ServiceUnavailable
 from belated.client.retries import RETRIED
@@ -51,6 +53,9 @@ def create(
     seed: int | None,
     missing: str | Deadline,
     share_floor: float,
+    outcome: OutcomeScale | Mapping[str, object] | None,
+    reports: str,
+    limits: ShareLimits | Mapping[str, object] | None,
 ) -> Request[Experiment]:
     body: dict[str, object] = {
         "name": name,
@@ -60,8 +65,15 @@ def create(
         "seed": seed,
         "missing": missing,
     }
-    if share_floor != 0:  # a service from before there were floors takes all others
+    # a service from before there were these takes all others
+    if share_floor != 0:
         body["share_floor"] = share_floor
+    if outcome is not None:
+        body["outcome"] = outcome
+    if reports != "first":
+        body["reports"] = reports
+    if limits is not None:
+        body["limits"] = limits
     return Request("POST", "/v1/experiments", Experiment, encode(body))
 
 
@@ -98,28 +110,67 @@ def decide_many(name: str, ids: Iterable[str] | int) -> Iterator[Request[list[De
 
 
 def share(name: str, value: float | None) -> float | None:
-    """Return a loss or a reward as JSON can hold it: numbers of numpy can be, nan and infinity cannot."""
+    """Return an outcome as JSON can hold it: numbers of numpy can be, nan and infinity cannot."""
     if value is None:
         return None
     number = float(value)
     if not math.isfinite(number):
-        raise InvalidValue(f"{name} is {value!r}; a number from 0 to 1 is needed", name)
+        needed = "a number" if name == "value" else "a number from 0 to 1"
+        raise InvalidValue(f"{name} is {value!r}; {needed} is needed", name)
     return number
 
 
+def add_arm(name: str, arm: str | int) -> Request[Experiment]:
+    return Request("POST", path(name, "arms"), Experiment, encode({"arm": arm}))
+
+
+def move_arm(name: str, arm: str | int, word: str) -> Request[Experiment]:
+    return Request("POST", path(name, "arms", quote(str(arm), safe=""), word), Experiment)
+
+
+def set_limits(name: str, limits: ShareLimits | Mapping[str, object] | None) -> Request[Experiment]:
+    return Request("PUT", path(name, "limits"), Experiment, encode({} if limits is None else limits))
+
+
+def report_fallbacks(name: str, count: int, arm: str | int, id: str | None) -> Request[Experiment]:
+    body = {"id": new_id() if id is None else id, "arm": arm, "count": count}
+    return Request("POST", path(name, "fallbacks"), Experiment, encode(body))
+
+
 def observe(
-    name: str, decision: DecisionResponse | str, loss: float | None, reward: float | None
+    name: str,
+    decision: DecisionResponse | str,
+    loss: float | None,
+    reward: float | None,
+    value: float | None = None,
+    report: str | None = None,
+    final: bool | None = None,
 ) -> Request[OutcomeReceipt]:
-    id = decision if isinstance(decision, str) else decision.id
-    body = {"decision": id, "loss": share("loss", loss), "reward": share("reward", reward)}
-    return Request("POST", path(name, "outcomes"), OutcomeReceipt, encode(body))
+    body: dict[str, object] = {"decision": decision if isinstance(decision, str) else decision.id}
+    if value is not None and report is None:
+        report = new_id()  # sent again with the request, where that is sent again
+    outcome = {"loss": share("loss", loss), "reward": share("reward", reward), "value": share("value", value)}
+    body |= {**outcome, "report": report, "final": final}
+    return Request("POST", path(name, "outcomes"), OutcomeReceipt, encode(_given(body)))
+
+
+def _given(body: Mapping[str, object]) -> dict[str, object]:
+    """Return the fields that are given: a service from before there were the others takes these."""
+    return {field: value for field, value in body.items() if value is not None}
 
 
 def observe_many(
-    name: str, losses: Mapping[str, float] | None, rewards: Mapping[str, float] | None
+    name: str,
+    losses: Mapping[str, float] | None,
+    rewards: Mapping[str, float] | None,
+    values: Mapping[str, float] | None = None,
 ) -> Iterator[Request[list[OutcomeReceipt]]]:
-    outcomes = [{"decision": id, "loss": share("loss", loss)} for id, loss in (losses or {}).items()]
-    outcomes += [{"decision": id, "reward": share("reward", reward)} for id, reward in (rewards or {}).items()]
+    given = {"loss": losses, "reward": rewards, "value": values}
+    outcomes = [
+        {"decision": id, word: share(word, number)}
+        for word, numbers in given.items()
+        for id, number in (numbers or {}).items()
+    ]
     for at in range(0, len(outcomes), MOST_AT_ONCE):
         body = encode(outcomes[at : at + MOST_AT_ONCE])
         yield Request("POST", path(name, "outcomes"), list[OutcomeReceipt], body)

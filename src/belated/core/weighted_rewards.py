@@ -13,7 +13,7 @@ ROW = np.dtype(
     [
         ("known", np.float64),  # rewards so far
         ("rewards", np.float64),  # their sum
-        ("last", np.float64),  # the round of the last decision
+        ("last", np.float64),  # the round of the last decision, among the rounds for which the arm was there
         ("up", np.float64),  # the sum of r / pi
         ("down", np.float64),  # the sum of (1 - r) / pi
         # up to the last decision: the sums of their squared distances from c and 1 - c, c the mean of earlier rewards
@@ -44,11 +44,16 @@ def _add(rows: Memory, k: int, number: int, reward: float, propensity: float) ->
 
 
 @kernel
-def add_rounds(arms: Integers, rewards: Vector, propensities: Vector, before: int, rows: Memory) -> None:
-    """Go on by the rounds after `before`. The last row is that of an arm that is chosen in every round."""
+def add_rounds(
+    arms: Integers, rewards: Vector, propensities: Vector, before: int, absent: Integers, rows: Memory
+) -> None:
+    """Go on by the rounds after `before`. The last row is that of an arm that is chosen in every round.
+
+    absent: the rounds so far for which each arm was not there; those that are chosen now are.
+    """
     for j in range(arms.size):
         number = before + 1 + j
-        _add(rows, arms[j], number, rewards[j], propensities[j])
+        _add(rows, arms[j], number - absent[arms[j]], rewards[j], propensities[j])
         _add(rows, rows.size - 1, number, rewards[j], 1.0)
 
 
@@ -56,4 +61,4 @@ def add_rounds(arms: Integers, rewards: Vector, propensities: Vector, before: in
 def compiled_add() -> Any:
     """Return the function above as Python calls it."""
     table = types.Array(from_dtype(ROW), 1, "C")
-    return entry(add_rounds, types.void(INTEGERS, VECTOR, VECTOR, types.int64, table))
+    return entry(add_rounds, types.void(INTEGERS, VECTOR, VECTOR, types.int64, INTEGERS, table))

@@ -9,10 +9,12 @@ from numpy.typing import NDArray
 from belated.inference import capital
 from belated.inference.estimates import Estimate
 from belated.inference.method import SAME_MEANS, Counted, Method, Options, Pair, rounded
+from belated.inference.shares import level, levels
 from belated.inference.stream import Stream
 from belated.logs.log import Arm
 
 Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
 
 MOST_MORE = 1e9
 """Decisions beyond which no guess is made of how many more are needed."""
@@ -41,44 +43,53 @@ class Betting(Method):
         self.below = below[:, used]
 
     def intervals(self, alpha: float) -> tuple[Floats, Floats]:
-        level = math.log(2 * self.n_arms / alpha)
-        lows = capital.lower(self.above, self.places, level)
-        return lows, 1.0 - capital.lower(self.below[:, ::-1], self.places, level)
+        needed = levels(2.0 * self.shares.arms(), alpha)
+        lows = capital.lower(self.above, self.places, needed)
+        return lows, 1.0 - capital.lower(self.below[:, ::-1], self.places, needed)
 
-    def differences(self, pairs: Sequence[Pair], alpha: float) -> tuple[Floats, Floats]:
+    def differences(self, pairs: Sequence[Pair], alpha: float, control: int | None) -> tuple[Floats, Floats]:
         weights = np.zeros((len(pairs), self.n_arms))
         for row, (a, b) in enumerate(pairs):
             weights[row, [a, b]] = (1.0, -1.0)
-        return self._bounds(weights, math.log(2 * len(pairs) / alpha))
+        first, second = np.array(pairs).T
+        parts = (
+            self.shares.differences(first, second) if control is None else self.shares.differences_to(control, first)
+        )
+        return self._bounds(weights, levels(parts, alpha))
 
     def p_value(self, leader: int) -> float:
         """Return the least alpha at which the leader wins.
 
-        A false winner is thought better than an arm that is the best. That makes n_arms - 1 pairs, and one side of
-        each.
+        A false winner is thought better than an arm that is the best. With arms that stay that makes n_arms - 1 pairs,
+        and one side of each. Where arms come and go, it may be any pair that there ever was (`Shares`).
         """
-        evidence = float(self.margins(leader).min())
-        return min(1.0, (self.n_arms - 1) * math.exp(-max(evidence, -1.0)))
+        rivals = self.rivals(leader)
+        evidence = self._log_evidence(leader, rivals, self.above, self.below)
+        parts = self.shares.rivals(leader, rivals)
+        least = zip(parts.tolist(), evidence.tolist(), strict=True)
+        return min(1.0, max(part * math.exp(-max(each, -1.0)) for part, each in least))
 
     def margins(self, leader: int) -> Floats:
-        return self._log_evidence(leader, self.above, self.below)
+        rivals = self.rivals(leader)
+        parts = self.shares.rivals(leader, rivals)
+        return self._log_evidence(leader, rivals, self.above, self.below) - np.log(parts / parts.min())
 
-    def _log_evidence(self, leader: int, above: Floats, below: Floats) -> Floats:
-        """Return the evidence that the leader is better than each other arm."""
-        others = np.arange(self.n_arms) != leader
-        first = np.broadcast_to(above[leader], (self.n_arms - 1, self.places.size))
-        return capital.log_evidence(first, below[others], self.places)
+    def _log_evidence(self, leader: int, rivals: Integers, above: Floats, below: Floats) -> Floats:
+        """Return the evidence that the leader is better than each of its rivals."""
+        first = np.broadcast_to(above[leader], (rivals.size, self.places.size))
+        return capital.log_evidence(first, below[rivals], self.places)
 
     def more(self, leader: int) -> int | None:
         """Return how many more decisions it takes if shares of arms and frequencies of outcomes stay as they are."""
         if self.options.outcomes != "settled":
             return None
-        growth = self.stream.pace / np.maximum(self.stream.decisions, 1)
-        wanted = math.log((self.n_arms - 1) / self.options.alpha)
+        growth = self._pace / np.maximum(self.stream.decisions, 1)
+        rivals = self.rivals(leader)
+        wanted = levels(self.shares.rivals(leader, rivals), self.options.alpha)
 
         def is_enough(more: float) -> bool:
             grown = (1.0 + growth * more)[:, None]
-            return bool(self._log_evidence(leader, self.above * grown, self.below * grown).min() >= wanted)
+            return bool((self._log_evidence(leader, rivals, self.above * grown, self.below * grown) >= wanted).all())
 
         low, high = 0.0, 1.0
         while not is_enough(high):
@@ -90,21 +101,29 @@ class Betting(Method):
             low, high = (low, middle) if is_enough(middle) else (middle, high)
         return rounded(high)
 
+    @property
+    def _pace(self) -> Floats:
+        """The share of each arm among the decisions to come: as of late, without the arms that have left."""
+        pace = self.stream.pace
+        if self.present.all():
+            return pace
+        return np.where(self.present, pace, 0.0) / max(float(pace[self.present].sum()), 1e-300)
+
     def uplift(self, instead: Floats, alpha: float) -> Estimate:
         weights = self.stream.decisions / self.stream.rounds - instead
-        (low,), (high,) = self._bounds(weights[None, :], math.log(2 / alpha))
+        (low,), (high,) = self._bounds(weights[None, :], level(2.0, alpha))
         value = np.where(weights == 0.0, 0.0, weights * self.means).sum()
         return Estimate(float(value), float(low), float(high))
 
-    def _bounds(self, weights: Floats, level: float) -> tuple[Floats, Floats]:
+    def _bounds(self, weights: Floats, needed: float | Floats) -> tuple[Floats, Floats]:
         """Return bounds of sums of w_k mu_k, a row of weights for each."""
-        return self._least(weights, level), -self._least(-weights, level)
+        return self._least(weights, needed), -self._least(-weights, needed)
 
-    def _least(self, weights: Floats, level: float) -> Floats:
+    def _least(self, weights: Floats, needed: float | Floats) -> Floats:
         # w m with w < 0 is w + |w| (1 - m): what the mean leaves to 1 counts instead
         most = int((weights != 0.0).sum(axis=1).max(initial=1))
         order = np.argsort(weights == 0.0, axis=1, kind="stable")[:, :most]
         chosen = np.take_along_axis(weights, order, axis=1)
         counts = np.where((chosen > 0.0)[:, :, None], self.above[order], self.below[order][:, :, ::-1])
-        least = capital.least_sum(counts, self.places, np.abs(chosen), level)
+        least = capital.least_sum(counts, self.places, np.abs(chosen), needed)
         return least + np.minimum(weights, 0.0).sum(axis=1)

@@ -10,12 +10,13 @@ from belated.errors import InvalidValue, check_count
 from belated.inference.method import Options
 from belated.inference.sources import method_for_log
 from belated.logs.log import Arm, Log
+from belated.logs.scale import Scale
 
 Floats = NDArray[np.float64]
 
 
 class Course(NamedTuple):
-    """Estimates after some numbers of decisions. Arrays have the shape (looks, arms)."""
+    """Estimates after some numbers of decisions. Arrays have the shape (looks, arms); nan before an arm has come."""
 
     labels: tuple[Arm, ...]
     alpha: float
@@ -30,6 +31,15 @@ class Course(NamedTuple):
     known_at: int | None
     """The first look, in decisions, from which on one arm wins at every look; None: there is none."""
     winner: Arm | None
+    scale: Scale | None = None
+    """The units of means and intervals; None: they are of rewards."""
+
+    def in_units(self, scale: Scale) -> "Course":
+        """Return the same in units of the user's own."""
+        means, lows, highs = (scale.value(1.0 - each) for each in (self.means, self.lows, self.highs))
+        if scale.better == "lower":
+            lows, highs = highs, lows
+        return self._replace(means=means, lows=lows, highs=highs, scale=scale)
 
 
 def course(
@@ -48,10 +58,10 @@ def course(
     at = np.unique(np.rint(np.geomspace(1, last, looks)).astype(np.int64))
     methods = [method_for_log(_as_of(log, int(count), outcomes), options) for count in at]
     ends = [each.intervals(alpha) for each in methods]
-    means = np.stack([each.means for each in methods])
+    n_arms = len(log.labels)
     winner, known_at = None, None
     for count, each in zip(at.tolist(), methods, strict=True):
-        leader = None if np.isnan(each.means).all() else int(np.nanargmax(each.means))
+        leader = each.leader
         wins = leader is not None and each.p_value(leader) <= alpha
         found = log.labels[leader] if wins and leader is not None else None
         if found is None or found != winner:
@@ -62,12 +72,17 @@ def course(
         outcomes=outcomes,
         decisions=at,
         used=np.array([each.stream.rounds for each in methods]),
-        means=means,
-        lows=np.stack([low for low, _ in ends]),
-        highs=np.stack([high for _, high in ends]),
+        means=_stacked([each.means for each in methods], n_arms),
+        lows=_stacked([low for low, _ in ends], n_arms),
+        highs=_stacked([high for _, high in ends], n_arms),
         known_at=known_at,
         winner=winner,
     )
+
+
+def _stacked(rows: list[Floats], n_arms: int) -> Floats:
+    """Return rows as one array; arms that were still to come have nan."""
+    return np.stack([np.append(row, np.full(n_arms - row.size, np.nan)) for row in rows])
 
 
 def _as_of(log: Log, count: int, outcomes: str) -> Log:

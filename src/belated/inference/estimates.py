@@ -2,11 +2,13 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from belated.errors import InvalidValue
 from belated.logs.log import Arm
-from belated.templates.display import html_table, number
+from belated.logs.scale import Scale
+from belated.templates.display import counted, html_table, number
 
 
 class Estimate(NamedTuple):
@@ -36,7 +38,7 @@ class Difference(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Estimates:
-    """What is known of the arms. Means are of rewards, reward = 1 - loss.
+    """What is known of the arms. Means are of rewards, reward = 1 - loss; with a scale, of values in its units.
 
     Each kind of statement holds with probability 1 - alpha by itself: the intervals of all arms together, all
     differences together, the winner, each uplift.
@@ -56,13 +58,13 @@ class Estimates:
     differences: tuple[Difference, ...]
     """To the control; without one, between all arms, the better one of two first."""
     leader: Arm | None
-    """The arm with the largest mean."""
+    """The arm with the best mean of those that are there."""
     rival: Arm | None
     """The arm of which it is least sure that the leader is better."""
     p_value: float
     """The least alpha at which the leader would win now. It may be looked at any time (not by `aipw`)."""
     winner: Arm | None
-    """The arm that is better than all others, if that is known."""
+    """The arm that is better than all others that are there, if that is known."""
     more: int | None
     """About how many more settled decisions it takes until the leader wins, at the present pace; None: no telling."""
     uplift: Estimate | None
@@ -73,6 +75,60 @@ class Estimates:
     """What must be true for all this to hold."""
     notes: tuple[str, ...]
     """What to know about these numbers."""
+    retired: tuple[Arm, ...] = ()
+    """Arms that have left: they have means and intervals, but are not compared."""
+    deadline: tuple[str, float] | None = None
+    """After what a decision without an outcome has a default, and the loss that it has then."""
+    scale: Scale | None = None
+    """The units of means, differences and uplifts; None: they are of rewards."""
+
+    def in_units(self, scale: Scale) -> "Estimates":
+        """Return the same in units of the user's own: mean values, and differences of mean values.
+
+        Where lower is better, a better arm has a lower mean, and differences to a worse one are below 0.
+        """
+        if self.scale is not None:
+            raise InvalidValue("the estimates are in units of their own already", "scale")
+
+        def value(estimate: Estimate) -> Estimate:
+            return _ordered(*(scale.value(1.0 - each) for each in estimate))
+
+        def difference(estimate: Estimate) -> Estimate:
+            return _ordered(*(scale.difference(each) for each in estimate))
+
+        unknown = self.used - sum(each.outcomes for each in self.arms)
+        words = {unknown_note(unknown): unknown_note(unknown, scale)}
+        if self.deadline is not None:
+            words[deadline_note(self.deadline)] = deadline_note(self.deadline, scale)
+        return replace(
+            self,
+            arms=tuple(each._replace(mean=value(each.mean)) for each in self.arms),
+            differences=tuple(each._replace(difference=difference(each.difference)) for each in self.differences),
+            uplift=None if self.uplift is None else difference(self.uplift),
+            uplift_to_control=None if self.uplift_to_control is None else difference(self.uplift_to_control),
+            assumptions=tuple(each.replace("mean reward", "mean value") for each in self.assumptions),
+            notes=(*(words.get(note, note) for note in self.notes), scale_note(scale)),
+            scale=scale,
+        )
+
+    @property
+    def measure(self) -> str:
+        """What means are of: reward, or value."""
+        return "reward" if self.scale is None else "value"
+
+    @property
+    def ranked(self) -> list[ArmEstimate]:
+        """The arms, the best first; those of which nothing is known are last."""
+        return sorted(self.arms, key=lambda each: math.inf if math.isnan(each.mean.value) else -self._good(each.mean))
+
+    def _good(self, estimate: Estimate) -> float:
+        """Return a number that is larger where the estimate is better."""
+        return -estimate.value if self.scale is not None and self.scale.better == "lower" else estimate.value
+
+    def _is_better(self, difference: Estimate) -> bool:
+        """Return whether the first arm of a difference is shown to be the better one."""
+        lower = self.scale is not None and self.scale.better == "lower"
+        return difference.high < 0 if lower else difference.low > 0
 
     def __getitem__(self, arm: Arm) -> ArmEstimate:
         for each in self.arms:
@@ -91,9 +147,8 @@ class Estimates:
         verdict = (
             f"Not yet: {self.leader} leads, but is not shown to be better than {self.rival} (p = {self.p_value:.2g})."
         )
-        if better := [
-            str(each.arm) for each in self.differences if each.difference.low > 0 and self.control is not None
-        ]:
+        better = [str(each.arm) for each in self.differences if self._is_better(each.difference)]
+        if better and self.control is not None:
             verdict += f" Better than {self.control}: {', '.join(better)}."
         if self.more is not None:
             verdict += f" It takes about {number(self.more)} more settled decisions at the present pace."
@@ -105,7 +160,7 @@ class Estimates:
         return f"Estimates({len(self.arms)} arms, {self.used:,} of {self.decisions:,} decisions: {self.verdict})"
 
     def _repr_html_(self) -> str:
-        header = ["arm", "decisions", "outcomes", "mean reward", "from", "to"]
+        header = ["arm", "decisions", "outcomes", f"mean {self.measure}", "from", "to"]
         return html_table(repr(self), header, list(self.rows()))
 
     def rows(self) -> Iterator[list[str]]:
@@ -113,7 +168,7 @@ class Estimates:
         for each in self.arms:
             value, low, high = each.mean
             yield [
-                str(each.arm),
+                self.name(each.arm),
                 number(each.decisions),
                 number(each.outcomes),
                 number(value),
@@ -121,8 +176,21 @@ class Estimates:
                 number(high),
             ]
 
+    def name(self, arm: Arm) -> str:
+        """Return an arm as tables name it."""
+        return f"{arm} (left)" if arm in self.retired else str(arm)
+
     def as_dict(self) -> dict[str, Any]:
-        """Return everything as JSON takes it; a number that there is not is None."""
+        """Return everything as JSON takes it; a number that there is not is None.
+
+        `retired` and `scale` are there only where arms have left, and where there is a scale.
+        """
+        more: dict[str, Any] = {}
+        if self.retired:
+            more["retired"] = list(self.retired)
+        if self.scale is not None:
+            names = ("lowest", "highest", "better")
+            more["scale"] = {name: getattr(self.scale, name) for name in names}
         return {
             "method": self.method,
             "outcomes": self.outcomes,
@@ -149,8 +217,35 @@ class Estimates:
             "uplift_to_control": None if self.uplift_to_control is None else _plain(self.uplift_to_control),
             "assumptions": list(self.assumptions),
             "notes": list(self.notes),
+            **more,
         }
 
 
 def _plain(estimate: Estimate) -> dict[str, float | None]:
     return {**estimate._asdict(), "value": None if math.isnan(estimate.value) else estimate.value}
+
+
+def _ordered(value: float, low: float, high: float) -> Estimate:
+    """Return an estimate whose ends may have swapped."""
+    return Estimate(value, min(low, high), max(low, high))
+
+
+def unknown_note(unknown: int, scale: Scale | None = None) -> str:
+    """Return what becomes of outcomes that nobody knows."""
+    low, middle, high = 0.0, 0.5, 1.0
+    if scale is not None:
+        low, middle, high = scale.lowest, scale.value(0.5), scale.highest
+    number = counted(unknown, "outcome")
+    return f"{number} not known; intervals allow for anything from {low:g} to {high:g}, means take {middle:g}."
+
+
+def deadline_note(deadline: tuple[str, float], scale: Scale | None = None) -> str:
+    """Return what becomes of decisions without an outcome."""
+    words, loss = deadline
+    default = f"loss of {loss:g}" if scale is None else f"value of {scale.value(loss):g}"
+    return f"Decisions without an outcome after {words} count with a {default}."
+
+
+def scale_note(scale: Scale) -> str:
+    """Return which values there are."""
+    return f"Values are from {scale.lowest:g} to {scale.highest:g}; {scale.better} is better."

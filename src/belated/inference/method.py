@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from belated.errors import InvalidValue, unknown
-from belated.inference.estimates import ArmEstimate, Difference, Estimate, Estimates
+from belated.inference.estimates import ArmEstimate, Difference, Estimate, Estimates, deadline_note, unknown_note
+from belated.inference.shares import Shares
 from belated.inference.stream import OUTCOMES, Stream
 from belated.logs.log import Arm
-from belated.templates.display import counted
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -72,22 +72,38 @@ class Method(ABC):
     def __init__(self, stream: Stream, labels: Sequence[Arm], counted: Counted, options: Options) -> None:
         self.stream, self.labels, self.counted, self.options = stream, tuple(labels), counted, options
         self.n_arms = len(self.labels)
+        self.present = stream.present_now
+        """Which arms are there now: those that may lead, and are compared."""
+        self.shares = Shares(stream.first_arms, self.n_arms, stream.has_changed)
+
+    @property
+    def leader(self) -> int | None:
+        """The arm with the largest mean of those that are there; None where nothing is known of them."""
+        means = np.where(self.present, self.means, np.nan)
+        return None if np.isnan(means).all() else int(np.nanargmax(means))
+
+    def rivals(self, leader: int) -> Integers:
+        """Return the other arms that are there."""
+        return np.flatnonzero(self.present & (np.arange(self.n_arms) != leader))
 
     @abstractmethod
     def intervals(self, alpha: float) -> tuple[Floats, Floats]:
         """Return the ends of an interval for each arm, which hold together with probability 1 - alpha."""
 
     @abstractmethod
-    def differences(self, pairs: Sequence[Pair], alpha: float) -> tuple[Floats, Floats]:
-        """Return the ends of an interval for the difference of each pair, which hold together."""
+    def differences(self, pairs: Sequence[Pair], alpha: float, control: int | None) -> tuple[Floats, Floats]:
+        """Return the ends of an interval for the difference of each pair, which hold together.
+
+        control: the second arm of all pairs, if it was chosen beforehand.
+        """
 
     @abstractmethod
     def p_value(self, leader: int) -> float:
-        """Return the least alpha at which the leader is better than all others."""
+        """Return the least alpha at which the leader is better than all others that are there."""
 
     @abstractmethod
     def margins(self, leader: int) -> Floats:
-        """Return a number for each other arm, in order: the less, the less sure it is that the leader is better."""
+        """Return a number for each of its rivals, in order: the less, the less sure it is that the leader is better."""
 
     def more(self, leader: int) -> int | None:
         """Return about how many more decisions it takes until the leader wins; None: no telling."""
@@ -101,14 +117,13 @@ class Method(ABC):
         """Return everything."""
         options, alpha = self.options, self.options.alpha
         lows, highs = self.intervals(alpha)
-        leader = None if np.isnan(self.means).all() else int(np.nanargmax(self.means))
+        leader = self.leader
         p_value = 1.0 if leader is None else self.p_value(leader)
         rival = None
         if leader is not None:
-            rival = int(np.delete(np.arange(self.n_arms), leader)[np.argmin(self.margins(leader))])
+            rival = int(self.rivals(leader)[np.argmin(self.margins(leader))])
         wins = leader is not None and p_value <= alpha
         control = None if options.control is None else self.labels.index(options.control)
-        uniform = np.full(self.n_arms, 1.0 / self.n_arms)
         at_control = (np.arange(self.n_arms) == control).astype(np.float64)
         is_empty = not self.stream.rounds
         return Estimates(
@@ -137,29 +152,38 @@ class Method(ABC):
             p_value=p_value,
             winner=self.labels[leader] if wins and leader is not None else None,
             more=None if wins or leader is None else self.more(leader),
-            uplift=None if is_empty else self.uplift(uniform, alpha),
+            uplift=None if is_empty else self.uplift(self.stream.uniform, alpha),
             uplift_to_control=None if is_empty or control is None else self.uplift(at_control, alpha),
             assumptions=(*self.assumptions, *([FAIR_ARRIVALS] if options.outcomes == "arrived" else [])),
             notes=self.notes,
+            retired=self._retired,
+            deadline=options.deadline,
         )
+
+    @property
+    def _retired(self) -> tuple[Arm, ...]:
+        return tuple(label for label, is_there in zip(self.labels, self.present.tolist(), strict=True) if not is_there)
 
     def _differences(self, control: int | None) -> tuple[Difference, ...]:
         pairs = self._pairs(control)
         if not pairs:
             return ()
-        lows, highs = self.differences(pairs, self.options.alpha)
+        lows, highs = self.differences(pairs, self.options.alpha, control)
         return tuple(
             Difference(self.labels[a], self.labels[b], Estimate(float(self.means[a] - self.means[b]), low, high))
             for (a, b), low, high in zip(pairs, lows.tolist(), highs.tolist(), strict=True)
         )
 
     def _pairs(self, control: int | None) -> list[Pair]:
-        """Return each arm with the control, or all pairs, the better one first; none where there are very many."""
+        """Return each arm that is there with the control, or all pairs, the better one first; none where there are very
+        many.
+        """
         if control is not None:
-            return [(k, control) for k in range(self.n_arms) if k != control]
-        if self.n_arms > MOST_PAIRS:
+            return [(k, control) for k in self.rivals(control).tolist()]
+        if np.count_nonzero(self.present) > MOST_PAIRS:
             return []
-        ranked = np.argsort(-np.nan_to_num(self.means, nan=-1.0), kind="stable").tolist()
+        order = np.argsort(-np.nan_to_num(self.means, nan=-1.0), kind="stable")
+        ranked = order[self.present[order]].tolist()
         return [(a, b) for place, a in enumerate(ranked) for b in ranked[place + 1 :]]
 
     @property
@@ -177,12 +201,16 @@ class Method(ABC):
                 )
             notes.append(note)
         if unknown_rewards:
-            number = counted(unknown_rewards, "outcome")
-            notes.append(f"{number} not known; intervals allow for anything from 0 to 1, means take 0.5.")
+            notes.append(unknown_note(unknown_rewards))
         if self.options.deadline is not None:
-            words, loss = self.options.deadline
-            notes.append(f"Decisions without an outcome after {words} count with a loss of {loss:g}.")
-        if self.n_arms > MOST_PAIRS and self.options.control is None:
+            notes.append(deadline_note(self.options.deadline))
+        if self.stream.has_changed:
+            note = "Arms came or left, so alpha is shared with those that may still come."
+            if self._retired:
+                left = ", ".join(map(str, self._retired))
+                note += f" Compared are the arms that are there now; these have left: {left}."
+            notes.append(note)
+        if np.count_nonzero(self.present) > MOST_PAIRS and self.options.control is None:
             notes.append(f"With more than {MOST_PAIRS} arms, differences are given to a control only.")
         return tuple(notes)
 

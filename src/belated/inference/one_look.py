@@ -23,6 +23,8 @@ class OneLook(Method):
     assumptions = (SAME_MEANS, TRUE_PROPENSITIES, ONE_LOOK)
 
     def __init__(self, log: Log, counted: Counted, options: Options) -> None:
+        if log.changes:
+            raise InvalidValue("method 'aipw' needs arms that stay; in this log some came or left", "method")
         super().__init__(stream_of(log, options.outcomes), log.labels, counted, options)
         if log.distributions is None:
             raise InvalidValue(
@@ -44,7 +46,7 @@ class OneLook(Method):
         lows, highs = np.maximum(self.means - half, 0.0), np.minimum(self.means + half, 1.0)
         return np.nan_to_num(lows, nan=0.0), np.nan_to_num(highs, nan=1.0)
 
-    def differences(self, pairs: Sequence[Pair], alpha: float) -> tuple[Floats, Floats]:
+    def differences(self, pairs: Sequence[Pair], alpha: float, control: int | None) -> tuple[Floats, Floats]:
         z = NormalDist().inv_cdf(1.0 - alpha / (2 * len(pairs)))
         found = [self._less(second) for _, second in pairs]
         middle = np.array([each.estimate[first] for each, (first, _) in zip(found, pairs, strict=True)])

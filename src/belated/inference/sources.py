@@ -14,6 +14,7 @@ from belated.inference.weighted import Weighted
 from belated.logs.deadlines import with_deadline
 from belated.logs.files import frame_log
 from belated.logs.log import Arm, Log
+from belated.logs.scale import Scale
 from belated.specs import duration
 
 
@@ -34,6 +35,7 @@ def estimates(
     deadline: int | None = None,
     deadline_after: float | str | None = None,
     missing_loss: float | None = None,
+    scale: Scale | None = None,
 ) -> Estimates:
     """Return what is known of the arms: means, differences, the winner, the uplift, with intervals.
 
@@ -56,11 +58,14 @@ def estimates(
     deadline, deadline_after, missing_loss
         Decisions without an outcome after so many more decisions, or after so much time (`"7d"`, or a number in the
         unit of the log), have this loss (1 by default), and later outcomes do not count.
+    scale
+        The range of outcomes in units of your own: estimates are in these units, and a frame may have a column of
+        values in place of rewards.
     """
     if isinstance(source, HasLog):
         log = source.log()
     elif hasattr(source, "columns"):
-        log = frame_log(source)
+        log = frame_log(source, scale=scale)
     elif isinstance(source, Log):
         log = source
     else:
@@ -74,15 +79,19 @@ def estimates(
         options = options._replace(deadline=(words, 1.0 if missing_loss is None else missing_loss))
     elif missing_loss is not None:
         raise InvalidValue(f"missing_loss is {missing_loss!r}, but there is no deadline", "missing_loss")
-    return method_for_log(log, options).estimates()
+    found = method_for_log(log, options).estimates()
+    return found if scale is None else found.in_units(scale)
 
 
 def method_for_log(log: Log, options: Options) -> Method:
     waiting = int(np.count_nonzero(np.isnan(log.rewards)))
-    counted = Counted(np.bincount(log.arms, minlength=len(log.labels)), waiting)
     if options.method == "aipw":
+        counted = Counted(np.bincount(log.arms, minlength=len(log.labels)), waiting)
         return OneLook(log, counted, options)
-    return method_for_stream(stream_of(log, options.outcomes), log.labels, counted, options)
+    stream = stream_of(log, options.outcomes)
+    n_arms = len(stream.decisions)  # without those that are still to come
+    counted = Counted(np.bincount(log.arms, minlength=n_arms), waiting)
+    return method_for_stream(stream, log.labels[:n_arms], counted, options.check(log.labels[:n_arms]))
 
 
 def method_for_stream(stream: Stream, labels: Any, counted: Counted, options: Options) -> Method:

@@ -7,17 +7,23 @@ from numpy.typing import NDArray
 
 from belated.inference.tally import Tally
 from belated.inference.weighted_sums import WeightedSums
+from belated.logs.changes import Change, check_change, check_present
 from belated.logs.log import Log
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+Mask = NDArray[np.bool_]
 
 OUTCOMES = ("settled", "arrived", "bounded")
 """Which outcomes are used: see `stream_of`."""
 
 
 class Stream:
-    """What the settled decisions so far amount to. The same decisions give the same bits, in however many pieces."""
+    """What the settled decisions so far amount to. The same decisions give the same bits, in however many pieces.
+
+    Arms may come and go between two decisions. A change may be noted before the decisions that it follows are added; it
+    then waits for them.
+    """
 
     def __init__(self, n_arms: int) -> None:
         self.tally = Tally(n_arms)
@@ -26,14 +32,105 @@ class Stream:
         """Of each arm."""
         self._marks: Integers = np.zeros((2, n_arms), dtype=np.int64)
         """The same at the last two rounds that were powers of two."""
+        self.first_arms = n_arms
+        """How many arms there were at the beginning."""
+        self.has_changed = False
+        """Whether a change was ever noted."""
+        self.present_now: Mask = np.ones(n_arms, dtype=np.bool_)
+        """Which arms are there after all changes that were noted."""
+        self.left_out = 0
+        """Decisions that were passed over, since only those count whose outcomes have arrived."""
+        self._waiting: list[Change] = []
+        self._uniform: Floats = np.zeros(n_arms)
+        """How often each arm would have been chosen by uniform play, up to the last change."""
+        self._since = 0
+        """The rounds up to then."""
 
     @property
     def rounds(self) -> int:
         """The decisions in it."""
         return self.weighted.rounds
 
-    def add(self, arms: Integers, rewards: Floats, propensities: Floats) -> None:
-        """Go on by some decisions. The reward is nan where nobody knows it and nobody waits for it any more."""
+    @property
+    def seen(self) -> int:
+        """The decisions in it, and those that were passed over."""
+        return self.rounds + self.left_out
+
+    @property
+    def present(self) -> Mask:
+        """Which arms are there after the decisions so far."""
+        return self.weighted.present
+
+    def change(self, after: int, arm: int, present: bool) -> None:
+        """Note that an arm came or left after so many decisions. A new arm has the next number.
+
+        Changes are noted in their order, and not after decisions that follow them were added.
+        """
+        change = Change(after, arm, bool(present))
+        earliest = max(self.seen, self._waiting[-1].after if self._waiting else 0)
+        check_change(change, self.present_now, earliest)
+        if arm == len(self.decisions):
+            self._grow()
+        self.has_changed = True
+        self.present_now[arm] = present
+        self._waiting.append(change)
+        self._let_change()
+
+    def _grow(self) -> None:
+        self.tally.grow()
+        self.weighted.grow()
+        self.decisions = np.append(self.decisions, 0)
+        self._marks = np.concatenate([self._marks, np.zeros((2, 1), dtype=np.int64)], axis=1)
+        self.present_now = np.append(self.present_now, False)
+        self._uniform = np.append(self._uniform, 0.0)
+
+    def _let_change(self) -> None:
+        """Let those changes take effect whose time has come."""
+        while self._waiting and self._waiting[0].after == self.seen:
+            self._uniform, self._since = self._uniform_so_far(), self.rounds
+            self.weighted.change(*self._waiting.pop(0)[1:])
+
+    def _uniform_so_far(self) -> Floats:
+        return self._uniform + self.present * ((self.rounds - self._since) / np.count_nonzero(self.present))
+
+    @property
+    def uniform(self) -> Floats:
+        """The share that each arm would have had by uniform play: the mean over decisions of [it was there] / (number
+        of arms that were).
+        """
+        if not self.has_changed:
+            return np.full(self.first_arms, 1.0 / self.first_arms)
+        return self._uniform_so_far() / max(self.rounds, 1)
+
+    def add(self, arms: Integers, rewards: Floats, propensities: Floats, *, arrived: bool = False) -> None:
+        """Go on by some decisions. The reward is nan where nobody knows it and nobody waits for it any more.
+
+        arrived: leave out those without a reward; they count for the times of changes only.
+        """
+        self._check(arms)
+        while self._waiting and self._waiting[0].after <= self.seen + arms.size:
+            cut = self._waiting[0].after - self.seen
+            self._add_kept(arms[:cut], rewards[:cut], propensities[:cut], arrived)
+            self._let_change()
+            arms, rewards, propensities = arms[cut:], rewards[cut:], propensities[cut:]
+        self._add_kept(arms, rewards, propensities, arrived)
+
+    def _check(self, arms: Integers) -> None:
+        """Refuse decisions of arms that are not there then."""
+        if not self.has_changed:
+            return
+        present, begin = self.present.copy(), 0
+        for change in self._waiting:
+            end = change.after - self.seen
+            check_present(arms[begin:end], present, self.seen + begin)
+            present[change.arm], begin = change.present, end
+        check_present(arms[begin:], present, self.seen + begin)
+
+    def _add_kept(self, arms: Integers, rewards: Floats, propensities: Floats, arrived: bool) -> None:
+        if arrived:
+            kept = ~np.isnan(rewards)
+            self.left_out += int(np.count_nonzero(~kept))
+            arms, rewards, propensities = arms[kept], rewards[kept], propensities[kept]
         begin = 0
         while begin < arms.size:
             next_mark = 1 << self.rounds.bit_length()
@@ -62,14 +159,28 @@ class Stream:
 
     def copy(self) -> "Stream":
         """Return a stream of its own with the same numbers."""
-        other = Stream(len(self.decisions))
+        other = Stream(self.first_arms)
         other.tally, other.weighted = self.tally.copy(), self.weighted.copy()
         other.decisions, other._marks = self.decisions.copy(), self._marks.copy()
+        other.has_changed, other.present_now = self.has_changed, self.present_now.copy()
+        other.left_out, other._waiting = self.left_out, list(self._waiting)
+        other._uniform, other._since = self._uniform, self._since
         return other
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return a header and arrays, to go on exactly from here."""
-        header = {"rounds": self.rounds, "reason": self.weighted.reason}
+        header: dict[str, Any] = {"rounds": self.rounds, "reason": self.weighted.reason}
+        if self.left_out:
+            header["left_out"] = self.left_out
+        if self.has_changed:
+            header["changes"] = {
+                "first_arms": self.first_arms,
+                "present": np.flatnonzero(self.present).tolist(),
+                "absent": self.weighted.absent.tolist(),
+                "uniform": self._uniform.tolist(),
+                "since": self._since,
+                "waiting": [list(change) for change in self._waiting],
+            }
         arrays: dict[str, NDArray[Any]] = {"decisions": self.decisions, "marks": self._marks}
         arrays |= {f"tally_{name}": array for name, array in self.tally.to_arrays().items()}
         arrays["weighted"] = self.weighted.rows
@@ -77,13 +188,35 @@ class Stream:
 
     @classmethod
     def from_arrays(cls, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> "Stream":
+        """Go on from what another one had. A header without changes, as there were before, is of arms that stay."""
         stream = cls(len(arrays["decisions"]))
         stream.decisions = np.array(arrays["decisions"], dtype=np.int64)
         stream._marks = np.array(arrays["marks"], dtype=np.int64).reshape(2, -1)
         parts = {name: arrays[f"tally_{name}"] for name in ("counts", "known", "rewards")}
         stream.tally = Tally.from_arrays(parts)
         stream.weighted = WeightedSums.from_rows(arrays["weighted"], header["rounds"], header["reason"])
+        stream.left_out = header.get("left_out", 0)
+        if "changes" in header:
+            stream._take_changes(**header["changes"])
         return stream
+
+    def _take_changes(
+        self,
+        first_arms: int,
+        present: list[int],
+        absent: list[int],
+        uniform: list[float],
+        since: int,
+        waiting: list[list[Any]],
+    ) -> None:
+        self.has_changed, self.first_arms = True, first_arms
+        self.weighted.present[:] = np.isin(np.arange(len(self.decisions)), present)
+        self.weighted.absent[:] = absent
+        self._uniform, self._since = np.array(uniform), since
+        self._waiting = [Change(*each) for each in waiting]
+        self.present_now = self.present.copy()
+        for change in self._waiting:
+            self.present_now[change.arm] = change.present
 
 
 def stream_of(log: Log, outcomes: str = "settled") -> Stream:
@@ -96,10 +229,10 @@ def stream_of(log: Log, outcomes: str = "settled") -> Stream:
     bounded
         All; a reward that is not known may be anything from 0 to 1.
     """
-    stream = Stream(len(log.labels))
-    if outcomes == "settled":
-        kept: Any = slice(0, log.settled)
-    else:
-        kept = ~np.isnan(log.rewards) if outcomes == "arrived" else slice(None)
-    stream.add(log.arms[kept], log.rewards[kept], log.propensities[kept])
+    stream = Stream(log.first_arms)
+    for change in log.changes:
+        if change.after <= log.arms.size:  # others are still to come
+            stream.change(*change)
+    kept = slice(0, log.settled) if outcomes == "settled" else slice(None)
+    stream.add(log.arms[kept], log.rewards[kept], log.propensities[kept], arrived=outcomes == "arrived")
     return stream

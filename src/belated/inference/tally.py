@@ -30,6 +30,12 @@ class Tally:
         self.rewards: Floats = np.zeros(n_arms)
         """The sum of each arm's rewards."""
 
+    def grow(self) -> None:
+        """Make room for one more arm."""
+        self.counts = np.concatenate([self.counts, np.zeros((1, self.counts.shape[1]))])
+        self.known = np.append(self.known, 0)
+        self.rewards = np.append(self.rewards, 0.0)
+
     def add(self, arms: Integers, rewards: Floats) -> None:
         """Count outcomes."""
         np.add.at(self.known, arms, 1)

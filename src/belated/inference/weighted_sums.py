@@ -13,6 +13,9 @@ kind of Waudby-Smith, Wu, Ramdas, Karampatziakis & Mineiro (2024), with a mixtur
 it goes. c_s is the mean of the arm's rewards before round s.
 
 It needs the true propensity of every decision, and every arm must have had a chance in every round.
+
+Where arms come and go, an arm's rounds are those for which it is there: its average is over them, and the others do not
+exist for it.
 """
 
 import numpy as np
@@ -39,11 +42,26 @@ class WeightedSums:
         self.reason = ""
         """Why there are no bounds; nothing where there are some."""
         self.rows: NDArray[np.void] = np.zeros(n_arms + 1, dtype=ROW)
+        self.present: NDArray[np.bool_] = np.ones(n_arms, dtype=np.bool_)
+        """Which arms are there."""
+        self.absent: Integers = np.zeros(n_arms, dtype=np.int64)
+        """The rounds so far for which each arm was not there."""
+
+    def grow(self) -> None:
+        """Make room for one more arm, which is not there yet."""
+        self.rows = np.concatenate([self.rows[:-1], np.zeros(1, dtype=ROW), self.rows[-1:]])
+        self.present = np.append(self.present, False)
+        self.absent = np.append(self.absent, self.rounds)
+
+    def change(self, arm: int, present: bool) -> None:
+        """Let an arm come or leave."""
+        self.present[arm] = present
 
     def add(self, arms: Integers, rewards: Floats, propensities: Floats) -> None:
         """Go on by some rounds, in order. A reward that nobody will ever know is nan, and counts as 0 on both sides."""
         before = self.rounds
         self.rounds += arms.size
+        self.absent[~self.present] += arms.size
         if self.reason or not arms.size:
             return
         unknown = np.flatnonzero(np.isnan(propensities))
@@ -62,6 +80,7 @@ class WeightedSums:
             np.ascontiguousarray(rewards, dtype=np.float64),
             np.ascontiguousarray(propensities, dtype=np.float64),
             before,
+            self.absent,
             self.rows,
         )
 
@@ -71,40 +90,46 @@ class WeightedSums:
         with np.errstate(invalid="ignore"):
             return np.asarray(self.rows["up"] / (self.rows["up"] + self.rows["down"]))
 
-    def bounds(self, level: float) -> tuple[Floats, Floats]:
-        """Return lower and upper bounds of each row's average mean so far, each wrong with probability exp(-level)."""
+    def bounds(self, level: float | Floats) -> tuple[Floats, Floats]:
+        """Return lower and upper bounds of each row's average mean so far, each wrong with probability exp(-level).
+
+        level: the same for all rows, or one for each.
+        """
         rows = self.rows
-        if not self.rounds:
-            return np.zeros(rows.size), np.ones(rows.size)
+        rounds = self.rounds - np.append(self.absent, 0)
         centre = (0.5 + rows["rewards"]) / (1.0 + rows["known"])
-        since = self.rounds - rows["last"]
+        since = rounds - rows["last"]
         low = rows["up"] - _margin(rows["up_squares"] + since * centre**2, level)
         high = rows["down"] - _margin(rows["down_squares"] + since * (1.0 - centre) ** 2, level)
-        return np.maximum(low / self.rounds, 0.0), 1.0 - np.maximum(high / self.rounds, 0.0)
+        rounds = np.maximum(rounds, 1)  # of no rounds nothing is known: sums of 0 leave 0 and 1
+        return np.maximum(low / rounds, 0.0), 1.0 - np.maximum(high / rounds, 0.0)
 
     def copy(self) -> "WeightedSums":
         """Return sums of its own with the same values."""
-        return WeightedSums.from_rows(self.rows, self.rounds, self.reason)
+        other = WeightedSums.from_rows(self.rows, self.rounds, self.reason)
+        other.present, other.absent = self.present.copy(), self.absent.copy()
+        return other
 
     @classmethod
     def from_rows(cls, rows: NDArray[np.void], rounds: int, reason: str) -> "WeightedSums":
-        """Go on from what another one had."""
+        """Go on from what another one had, all of whose arms were always there."""
         weighted = cls(rows.size - 1)
         weighted.rounds, weighted.reason = rounds, reason
         weighted.rows[:] = rows
         return weighted
 
 
-def _margin(squares: Floats, level: float) -> Floats:
+def _margin(squares: Floats, level: float | Floats) -> Floats:
     """Return the distance at which the mixture's capital is exp(level)."""
+    levels = np.broadcast_to(np.asarray(level, dtype=np.float64), squares.shape)
     low = np.zeros(squares.size)
     # one lambda alone, with its weight, is a bound from above
-    high = ((level - LOG_WEIGHTS + np.outer(squares, _PENALTIES)) / SHARES).min(axis=1)
+    high = ((levels[:, None] - LOG_WEIGHTS + np.outer(squares, _PENALTIES)) / SHARES).min(axis=1)
     for _ in range(_HALVINGS):
         middle = 0.5 * (low + high)
         logs = np.outer(middle, SHARES) - np.outer(squares, _PENALTIES) + LOG_WEIGHTS
         top = logs.max(axis=1)
         capital = top + np.log(np.exp(logs - top[:, None]).sum(axis=1))
-        low = np.where(capital < level, middle, low)
-        high = np.where(capital < level, high, middle)
+        low = np.where(capital < levels, middle, low)
+        high = np.where(capital < levels, high, middle)
     return high

@@ -8,7 +8,16 @@ from typing import Any, NamedTuple
 from belated.api.types import Deadline
 from belated.errors import BelatedError
 from belated.ledger.clock import Clock
-from belated.ledger.events import ApiKey, DecisionRecord, Event, ExperimentRecord, ExperimentSettings, Status
+from belated.ledger.events import (
+    ApiKey,
+    DecisionRecord,
+    Event,
+    ExperimentRecord,
+    ExperimentSettings,
+    Hears,
+    Reported,
+    Status,
+)
 from belated.live.outstanding import Recorded
 
 CHUNK = 5_000
@@ -97,15 +106,19 @@ class Wanted(NamedTuple):
     """The last event that is known."""
     ids: Sequence[str]
     """Of decisions to look up."""
+    hears: Hears = Hears.ARRIVAL
+    """When the learner hears of an outcome."""
 
 
 class Appended(NamedTuple):
-    """Events to be appended to an experiment, its status and its rounds after them."""
+    """Events to be appended to an experiment; its status, its rounds and how many arms take part after them."""
 
     experiment: int
     events: Sequence[Event]
     status: Status
     rounds: int
+    arms: int | None = None
+    """None: as many as before."""
 
 
 class LockedExperiment(NamedTuple):
@@ -159,13 +172,21 @@ class Transaction(ABC):
         return self.lock_many([Wanted(experiment, position, ids)])[experiment]
 
     @abstractmethod
-    def decisions(self, experiment: int, held: bool, after: int, until: int, most: int) -> Sequence[Recorded]:
+    def decisions(self, experiment: int, hears: Hears, after: int, until: int, most: int) -> Sequence[Recorded]:
         """Return decisions numbered after an event, in order, and whether they had no outcome after the event `until`;
         where outcomes are held, whether nothing was learned from them.
         """
 
     @abstractmethod
-    def due(self, experiment: int, after: int, before: int, held: bool, most: int, now: int | None = None) -> Due:
+    def reports(self, experiment: int, wanted: Sequence[tuple[int, str]]) -> dict[tuple[int, str], Reported]:
+        """Return what is on record of reports, by the rounds of their decisions and their own ids."""
+
+    @abstractmethod
+    def fallbacks(self, experiment: int, id: str) -> bool:
+        """Return whether fallbacks are on record under an id."""
+
+    @abstractmethod
+    def due(self, experiment: int, after: int, before: int, hears: Hears, most: int, now: int | None = None) -> Due:
         """Return decisions made until a time, after the event of a number, that have no outcome, or, where outcomes are
         held, that nothing was learned from; of the next `most`, the oldest first. A decision that a clock dated ahead
         counts as made when the next one was; it is told by its date, which lies after now.
@@ -198,8 +219,8 @@ class Ledger(ABC):
       before.
     - **All or nothing.** What a transaction appends is there wholly or not at all, whenever whoever is killed.
     - **Durable.** When a transaction has ended without an error, its events are on disk: they survive a power cut.
-    - **Once.** An experiment has one decision under an id; a decision has at most one outcome, one default, and one
-      event that lets the learner hear of an outcome that was held.
+    - **Once.** An experiment has one decision under an id; a decision has at most one outcome, one default, one
+      event that lets the learner hear of what was held, and one report under an id.
     - **Honest.** A transaction that fails raises `LedgerUnavailable`, and nothing of it happened; or, where the
       connection was lost during the commit itself, `Uncertain`. The ledger works again when the cause is gone; nobody
       needs to restart.
@@ -252,12 +273,18 @@ class Ledger(ABC):
         """Return some events numbered after a number, in order."""
 
     @abstractmethod
-    def decisions(self, experiment: int, held: bool, after: int, until: int, most: int) -> Sequence[Recorded]:
+    def changes(self, experiment: int, until: int) -> list[Event]:
+        """Return the events up to a number that changed arms or limits, or told of fallbacks."""
+
+    @abstractmethod
+    def decisions(self, experiment: int, hears: Hears, after: int, until: int, most: int) -> Sequence[Recorded]:
         """Return the same as `Transaction.decisions`."""
 
     @abstractmethod
-    def results(self, experiment: int, after: int, until: int, most: int) -> list[Result]:
-        """Return decisions numbered after an event, up to another, in order, with what came of them so far."""
+    def results(self, experiment: int, hears: Hears, after: int, until: int, most: int) -> list[Result]:
+        """Return decisions numbered after an event, up to another, in order, with what came of them so far; where
+        several reports of a decision count, only once they are settled.
+        """
 
     @abstractmethod
     def snapshots(self, experiment: int) -> list[tuple[int, bytes]]:

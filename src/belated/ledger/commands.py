@@ -1,14 +1,14 @@
 """What can be asked of an experiment: commands. Each knows which decisions it is about and how it is answered."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
 import msgspec
 
 from belated.api.ids import new_id
 from belated.api.types import Deadline, DecisionResponse, FirstReceipt, OutcomeReceipt
-from belated.ledger.events import SECOND, DecisionRecord, Event, ExperimentRecord, Fate, Status
+from belated.ledger.events import SECOND, DecisionRecord, Event, ExperimentRecord, Fate, Reported, Status
 from belated.ledger.state import ExperimentState
 
 RECEIPTS: dict[int, FirstReceipt] = {
@@ -16,6 +16,7 @@ RECEIPTS: dict[int, FirstReceipt] = {
     Fate.SKIPPED: "skipped",
     Fate.LATE: "skipped",
     Fate.HELD: "held",
+    Fate.JOINED: "held",
 }
 """How a report is answered, by what becomes of it."""
 
@@ -58,6 +59,10 @@ class Work:
     """What is to be appended."""
     more_due: bool = False
     """Whether more deadlines may have passed than were taken care of."""
+    reported: dict[tuple[int, str], Reported] = field(default_factory=dict)
+    """What is on record of the reports that the commands make, by round and their own ids; commands add theirs."""
+    has_fallbacks: Callable[[str], bool] = lambda id: False
+    """Returns whether fallbacks are on record under an id."""
 
     @property
     def name(self) -> str:
@@ -72,8 +77,11 @@ class Work:
         """Let the learner hear what it is to hear of a decision whose deadline has passed."""
         missing = self.record.settings.missing
         assert isinstance(missing, Deadline)
-        if made.loss is not None:
-            self.events.append(self.state.settle(id, made, made.loss, self.now))
+        if made.loss is not None or made.total is not None:
+            event = self.state.settle(id, made, self.now)
+            self.events.append(event)
+            if id in self.known:
+                self.known[id] = self.known[id]._replace(settled=event.fate)
             return
         self.events.append(self.state.default(id, made, missing.loss, self.now))
         if id in self.known:
@@ -100,6 +108,11 @@ class Command(_Asked, frozen=True):
         """The decisions to look up."""
         return []
 
+    @property
+    def report_ids(self) -> list[tuple[str, str]]:
+        """The reports to look up: (id of the decision, id of the report)."""
+        return []
+
     def answer(self, work: Work) -> Answer:
         """Carry the command out and return its answer."""
         raise TypeError(f"{type(self).__name__} has no answer")
@@ -120,7 +133,6 @@ class Decide(Command, frozen=True):
 
     def answer(self, work: Work) -> Answer:
         state, known = work.state, work.known
-        labels = state.settings.arms
         if work.status != Status.ACTIVE and any(id is None or id not in known for id in self.ids):
             word = work.status.name.lower()
             return Refused(word, f"experiment {work.name!r} is {word}: it decides nothing new")
@@ -135,39 +147,8 @@ class Decide(Command, frozen=True):
                 made = known[id] = DecisionRecord(
                     event.round, event.arm, event.propensity, work.now, None, 0, False, event.mark, event.cumulative
                 )
-            answers.append(DecisionResponse(id, made.round, labels[made.arm], made.propensity))
+            answers.append(DecisionResponse(id, made.round, state.label(made.arm), made.propensity))
         return answers
-
-
-class Observe(Command, frozen=True):
-    """Take outcomes: (id of the decision, loss)."""
-
-    outcomes: Sequence[tuple[str, float]]
-
-    @property
-    def decision_ids(self) -> list[str]:
-        return [id for id, _ in self.outcomes]
-
-    def answer(self, work: Work) -> Answer:
-        return [self._receipt(work, id, loss) for id, loss in self.outcomes]
-
-    def _receipt(self, work: Work, id: str, loss: float) -> OutcomeReceipt:
-        made = work.known.get(id)
-        if made is None:
-            message = f"there is no decision {id!r} in experiment {work.name!r}"
-            return OutcomeReceipt(id, "unknown", message=message)
-        if made.loss is None:
-            if not made.defaulted and work.is_overdue(made):  # there were too many to take care of all
-                work.settle(id, made)
-                made = work.known[id]
-            event = work.state.observe(id, made, loss, work.now)
-            work.events.append(self._signed(event))
-            work.known[id] = made._replace(loss=loss, fate=event.fate)
-            return OutcomeReceipt(id, RECEIPTS[event.fate])
-        if made.loss == loss:
-            return OutcomeReceipt(id, "repeated", RECEIPTS[made.fate])
-        message = f"decision {id!r} has the loss {made.loss}, which {loss} contradicts; the first one stays"
-        return OutcomeReceipt(id, "conflict", message=message)
 
 
 class Change(Command, frozen=True):

@@ -1,12 +1,14 @@
 """What a ledger holds: events, and the settings of the experiment that they belong to."""
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from enum import IntEnum
 from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from belated.api.types import Deadline
+from belated.api.types import Deadline, OutcomeScale, Reports, ShareLimits
+from belated.logs.scale import Scale
 
 SECOND = 1_000_000
 """Times are whole microseconds since 1970."""
@@ -28,7 +30,17 @@ class Kind(IntEnum):
     RESUME = 5
     ARCHIVE = 6
     SETTLED = 7
-    """The deadline of a decision passed, and its outcome was held until then: the learner heard of it."""
+    """What was held of a decision counts from now on, as its deadline passed or all was reported: the learner heard of
+    it.
+    """
+    REPORT = 8
+    """One of several reports of a decision."""
+    ADD_ARM = 9
+    RETIRE_ARM = 10
+    RESTORE_ARM = 11
+    LIMITS = 12
+    FALLBACKS = 13
+    """Decisions that were made without the service."""
 
 
 class Fate(IntEnum):
@@ -40,7 +52,20 @@ class Fate(IntEnum):
     LATE = 3
     """The deadline had passed and the default loss was taken."""
     HELD = 4
-    """The learner will hear of it when the deadline passes."""
+    """The learner will hear of it when the deadline passes, or all is reported."""
+    JOINED = 5
+    """It was put together with earlier reports of the decision, which are held."""
+
+
+class Hears(IntEnum):
+    """When a learner hears of an outcome."""
+
+    ARRIVAL = 0
+    """When it is reported."""
+    DEADLINE = 1
+    """When the deadline of its decision passes."""
+    REPORTS = 2
+    """When the deadline passes, or all is reported; of what several reports amount to."""
 
 
 class Status(IntEnum):
@@ -56,8 +81,9 @@ class Event(NamedTuple):
 
     A decision has round, id, arm, propensity, mark and cumulative. An outcome, a default or what was settled has round,
     id, arm, loss, fate and waited, and, where the learner is told of it, the decision's propensity, mark and cumulative
-    once more: nothing else need be read to learn from it again. A change of status has none of them: None. Each has the
-    key of who asked for it.
+    once more: nothing else need be read to learn from it again. A report has round, id, arm, value, total, fate, waited
+    and its own id. A change of arms has the arm and the number of rounds before it; a new arm, limits and fallbacks
+    have a detail, as JSON. Each has the key of who asked for it; what an event has not is None.
     """
 
     number: int
@@ -77,12 +103,20 @@ class Event(NamedTuple):
     """What the learner wants back with the outcome; None in events of earlier versions."""
     cumulative: Any = None
     """D_s: the numbers of outstanding decisions with which the rounds so far were opened, summed up."""
+    value: Any = None
+    """The outcome in the experiment's own units, as reported; None in experiments without units."""
+    total: Any = None
+    """What the reports of the decision amount to, this one included, before clipping."""
+    report: Any = None
+    """The id of the report, if it has one."""
+    detail: Any = None
+    """The label of a new arm, limits, or how many fallbacks, as JSON."""
     key: Any = None
     """The number of the key that asked for it; None where nobody did."""
 
 
 class ExperimentSettings(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What an experiment is; nothing of it ever changes."""
+    """What an experiment is when it is created; nothing of it ever changes. Arms and limits go on by events."""
 
     name: str
     arms: list[str | int]
@@ -92,6 +126,9 @@ class ExperimentSettings(msgspec.Struct, frozen=True, omit_defaults=True):
     missing: Literal["wait"] | Deadline
     share_floor: float | None = None
     """The least probability of every arm, above 0; None for none, so that it is not stored."""
+    outcome: OutcomeScale | None = None
+    reports: Reports = "first"
+    limits: ShareLimits | None = None
 
     @property
     def tuning(self) -> dict[str, float | str]:
@@ -99,9 +136,24 @@ class ExperimentSettings(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.parameters if self.share_floor is None else {**self.parameters, "share_floor": self.share_floor}
 
     @property
-    def holds(self) -> bool:
-        """Whether outcomes are held until their deadlines."""
-        return isinstance(self.missing, Deadline) and self.missing.learn == "deadline"
+    def hears(self) -> Hears:
+        """When the learner hears of an outcome."""
+        if self.reports != "first":
+            return Hears.REPORTS
+        is_late = isinstance(self.missing, Deadline) and self.missing.learn == "deadline"
+        return Hears.DEADLINE if is_late else Hears.ARRIVAL
+
+    @property
+    def scale(self) -> Scale | None:
+        """The range of outcomes in the user's units."""
+        units = self.outcome
+        return None if units is None else Scale(units.lowest, units.highest, units.better, units.beyond)
+
+
+def labels_of(settings: ExperimentSettings, changes: Iterable[Event]) -> list[str | int]:
+    """Return the labels of all arms that there have been after some changes."""
+    added = [msgspec.json.decode(each.detail, type=str | int) for each in changes if each.kind == Kind.ADD_ARM]
+    return [*settings.arms, *added]
 
 
 class ExperimentRecord(NamedTuple):
@@ -131,6 +183,17 @@ class DecisionRecord(NamedTuple):
     mark: float | None = None
     """What the learner wants back with the outcome."""
     cumulative: int | None = None
+    total: float | None = None
+    """What several reports amount to so far; None before the first."""
+    settled: int = 0
+    """What became of what several reports amount to, a fate; 0 before that is settled."""
+
+
+class Reported(NamedTuple):
+    """What is on record of one report of several."""
+
+    value: float
+    fate: int
 
 
 class ApiKey(NamedTuple):

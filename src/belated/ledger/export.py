@@ -13,7 +13,7 @@ import msgspec
 from belated.api.types import LedgerEvent
 from belated.ledger.base import Ledger
 from belated.ledger.commands import RECEIPTS
-from belated.ledger.events import SECOND, Event, ExperimentRecord, Kind, when
+from belated.ledger.events import SECOND, Event, ExperimentRecord, Kind, labels_of, when
 
 FORMATS = {
     "ndjson": "application/x-ndjson",
@@ -35,7 +35,7 @@ def pieces(ledger: Ledger, record: ExperimentRecord, format: str, after: int = 0
 
 
 def _lines(ledger: Ledger, record: ExperimentRecord, after: int) -> Iterator[list[LedgerEvent]]:
-    arms = record.settings.arms
+    arms = labels_of(record.settings, ledger.changes(record.number, record.events))
     keys = {key.number: key.id for key in ledger.all_keys()}
     for events in ledger.all_events(record.number, after):
         yield [_line(event, arms, keys) for event in events if event.number <= record.events]
@@ -44,7 +44,7 @@ def _lines(ledger: Ledger, record: ExperimentRecord, after: int) -> Iterator[lis
 
 
 def _line(event: Event, arms: list[str | int], keys: Mapping[int | None, str]) -> LedgerEvent:
-    number, kind, at, round, id, arm, propensity, loss, fate, waited, *_, key = event
+    number, kind, at, round, id, arm, propensity, loss, fate, waited, _, _, value, total, report, detail, key = event
     return LedgerEvent(
         number,
         _WORDS[kind],  # type: ignore[index, arg-type]
@@ -57,6 +57,10 @@ def _line(event: Event, arms: list[str | int], keys: Mapping[int | None, str]) -
         None if fate is None else RECEIPTS[fate],
         None if waited is None else waited / SECOND,
         keys.get(key),
+        value,
+        total,
+        report,
+        detail if kind in (Kind.LIMITS, Kind.FALLBACKS) else None,
     )
 
 
@@ -93,7 +97,7 @@ def _parquet(chunks: Iterable[list[LedgerEvent]]) -> Iterator[bytes]:
     except ImportError:
         raise ImportError("Parquet needs pyarrow: pip install 'belated[parquet]'") from None
     text, whole, real = arrow.string(), arrow.int64(), arrow.float64()
-    kinds = [whole, text, text, whole, text, text, real, real, text, real, text]
+    kinds = [whole, text, text, whole, text, text, real, real, text, real, text, real, real, text, text]
     schema = arrow.schema(list(zip(COLUMNS, kinds, strict=True)))
     sink = _Sink()
     with arrow.parquet.ParquetWriter(sink, schema) as writer:

@@ -57,7 +57,7 @@ class Loaded:
     @property
     def size(self) -> int:
         """About how many bytes of memory it takes."""
-        return BYTES + BYTES_AN_ARM * len(self.record.settings.arms) + self.state.bandit.nbytes
+        return BYTES + BYTES_AN_ARM * len(self.state.decisions) + self.state.bandit.nbytes
 
     def apply(self, events: Iterable[Event]) -> None:
         """Go on by events that are on record; those that the state has seen are passed over."""

@@ -131,4 +131,21 @@ MIGRATIONS = (
             """,
         ),
     ),
+    Migration(
+        7,
+        "values in units, several reports of a decision, arms that come and go, limits",
+        (
+            "ALTER TABLE events ADD COLUMN value DOUBLE PRECISION",
+            "ALTER TABLE events ADD COLUMN total DOUBLE PRECISION",
+            "ALTER TABLE events ADD COLUMN report TEXT",
+            "ALTER TABLE events ADD COLUMN detail TEXT",
+            "ALTER TABLE experiments ADD COLUMN arms INTEGER",
+            "CREATE UNIQUE INDEX reports_by_round ON events (experiment, round, number) WHERE kind = 8",
+            "CREATE UNIQUE INDEX reports_by_id ON events (experiment, round, report) WHERE kind = 8",
+            "CREATE UNIQUE INDEX fallbacks_by_id ON events (experiment, id) WHERE kind = 13",
+            "CREATE UNIQUE INDEX changes_by_number ON events (experiment, number) WHERE kind > 8",
+            "DELETE FROM snapshots",
+            "UPDATE experiments SET snapshot = 0",
+        ),
+    ),
 )

@@ -21,17 +21,9 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import tuple_row
 
 from belated.ledger.base import Appended, LockedExperiment, Wanted
-from belated.ledger.events import Event, Status
-from belated.ledger.sql import (
-    COLUMNS,
-    KNOWN,
-    SqlLedger,
-    SqlTransaction,
-    does_not_fit,
-    ends_of,
-    event_of,
-    known_of,
-)
+from belated.ledger.events import Event, Hears, Reported, Status
+from belated.ledger.sql import SqlLedger, SqlTransaction
+from belated.ledger.statements import COLUMNS, KNOWN, SETTLED, TOTAL, does_not_fit, ends_of, event_of, known_of
 
 CONNECT_SECONDS = 5
 CHECK_SECONDS = 5
@@ -75,8 +67,10 @@ the wait for a lock.
 """
 _LOCK, _LOCK_FREE = _LOCK_ROWS.format(how=""), _LOCK_ROWS.format(how=" SKIP LOCKED")
 _MOVE = """
-UPDATE experiments SET position = w.position, status = w.status, rounds = w.rounds
-FROM unnest(%s::int8[], %s::int8[], %s::int8[], %s::int2[], %s::int8[]) AS w (key, before, position, status, rounds)
+UPDATE experiments SET position = w.position, status = w.status, rounds = w.rounds,
+arms = coalesce(w.arms, experiments.arms)
+FROM unnest(%s::int8[], %s::int8[], %s::int8[], %s::int2[], %s::int8[], %s::int4[])
+AS w (key, before, position, status, rounds, arms)
 WHERE experiments.key = w.key AND experiments.position = w.before RETURNING experiments.key
 """
 """The time is that after the wait for the lock."""
@@ -94,6 +88,10 @@ _TYPES = (
     "int8",
     "float8",
     "int8",
+    "float8",
+    "float8",
+    "text",
+    "text",
     "int4",
 )
 _APPEND = f"COPY events (experiment, {COLUMNS}) FROM STDIN (FORMAT BINARY)"
@@ -110,10 +108,18 @@ CROSS JOIN LATERAL (
 ) e ORDER BY e.experiment, e.number
 """
 _KNOWN = f"""
-SELECT d.experiment, {KNOWN} FROM unnest(%s::int8[], %s::text[]) AS wanted (experiment, id)
+SELECT d.experiment, {KNOWN}, CASE WHEN wanted.reports THEN {TOTAL} END, CASE WHEN wanted.reports THEN {SETTLED} END
+FROM unnest(%s::int8[], %s::text[], %s::bool[]) AS wanted (experiment, id, reports)
 CROSS JOIN LATERAL (
     SELECT * FROM events e WHERE e.experiment = wanted.experiment AND e.kind = 1 AND e.id = wanted.id LIMIT 1
 ) d
+"""
+_REPORTS = """
+SELECT e.round, e.report, e.value, e.fate FROM unnest(%s::int8[], %s::text[]) AS wanted (round, report)
+CROSS JOIN LATERAL (
+    SELECT * FROM events o
+    WHERE o.experiment = %s AND o.kind = 8 AND o.round = wanted.round AND o.report = wanted.report LIMIT 1
+) e
 """
 
 
@@ -162,7 +168,7 @@ class PostgresTransaction(SqlTransaction):
     def lock_many(self, wanted: Sequence[Wanted], wait: bool = True) -> dict[int, LockedExperiment]:
         connection: BoundedConnection = self._connection
         numbers = [each.experiment for each in wanted]
-        asked = [(each.experiment, id) for each in wanted for id in each.ids]
+        asked = [(each.experiment, id, each.hears == Hears.REPORTS) for each in wanted for id in each.ids]
         try:
             with connection.pipeline():
                 rows = connection.execute(_LOCK if wait else _LOCK_FREE, (numbers,), binary=True)
@@ -184,16 +190,20 @@ class PostgresTransaction(SqlTransaction):
             for number, status, _, snapshot, now in rows.fetchall()
         }
 
+    def reports(self, experiment: int, wanted: Sequence[tuple[int, str]]) -> dict[tuple[int, str], Reported]:
+        rows = self._connection.execute(_REPORTS, (*_columns(wanted), experiment), binary=True).fetchall()
+        return {(round, id): Reported(value, fate) for round, id, value, fate in rows}
+
     def append_many(self, appended: Sequence[Appended]) -> None:
         connection: psycopg.Connection[Any] = self._connection
         moves = []
-        for experiment, events, status, rounds in appended:
+        for experiment, events, status, rounds, arms in appended:
             first, last = ends_of(experiment, events)
-            moves.append((experiment, first - 1, last, int(status), rounds))
+            moves.append((experiment, first - 1, last, int(status), rounds, arms))
         try:
             with connection.cursor() as cursor, cursor.copy(_APPEND) as copy:
                 copy.set_types(_TYPES)
-                for experiment, events, _, _ in appended:
+                for experiment, events, *_ in appended:
                     for event in events:
                         copy.write_row((experiment, *event))
         except ValueError as error:
@@ -201,7 +211,7 @@ class PostgresTransaction(SqlTransaction):
                 raise
             raise psycopg.OperationalError("the connection was lost in the middle of a copy") from error
         moved = {row[0] for row in connection.execute(_MOVE, _columns(moves), binary=True).fetchall()}
-        for experiment, events, _, _ in appended:
+        for experiment, events, *_ in appended:
             if experiment not in moved:
                 raise does_not_fit(experiment, events)
 

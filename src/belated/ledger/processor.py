@@ -32,7 +32,7 @@ from belated.ledger.base import (
 )
 from belated.ledger.clock import event_time
 from belated.ledger.commands import LATER, Answer, Command, Read, Refused, View, Work
-from belated.ledger.events import SECOND, Event, ExperimentRecord, ExperimentSettings
+from belated.ledger.events import SECOND, Event, ExperimentRecord, ExperimentSettings, Hears
 from belated.ledger.keeper import Snapshot, keep
 from belated.ledger.loaded import AWAKE, Loaded, Sleep, status_after
 from belated.ledger.state import ExperimentState, Source
@@ -179,7 +179,10 @@ class CommandProcessor:
         done: dict[str, _Done] = {}
         wanted = {
             name: Wanted(
-                each.record.number, each.state.position, [id for command in asked[name] for id in command.decision_ids]
+                each.record.number,
+                each.state.position,
+                [id for command in asked[name] for id in command.decision_ids],
+                each.record.settings.hears,
             )
             for name, each in loaded.items()
         }
@@ -381,12 +384,20 @@ class CommandProcessor:
         loaded.snapshot = max(loaded.snapshot, locked.snapshot)
         now = event_time(locked.now, state.at, self.ledger.clock.bound)
         work = Work(record, state, locked.status, locked.known, now, [])
+        if record.settings.hears == Hears.REPORTS:
+            named = [pair for command in commands for pair in command.report_ids if pair[0] in work.known]
+            wanted = [(work.known[decision].round, id) for decision, id in named]
+            work.reported = transaction.reports(record.number, wanted) if wanted else {}
+        told: set[str] = set()
+        work.has_fallbacks = partial(_is_told, transaction, record.number, told)
+        playing = state.playing
         work.more_due = self._apply_deadlines(transaction, loaded, work)
         answers = [command.answer(work) for command in commands]
         loaded.status = work.status
         if not work.events:
             return _Done(answers)
-        return _Done(answers, Appended(record.number, work.events, work.status, state.bandit.rounds))
+        arms = None if state.playing == playing else state.playing
+        return _Done(answers, Appended(record.number, work.events, work.status, state.bandit.rounds, arms))
 
     def _snapshot(self, loaded: Loaded, wanted: bool) -> list[Snapshot]:
         """Return a snapshot to be kept, if it is time for one."""
@@ -414,7 +425,7 @@ class CommandProcessor:
         left = DEADLINES
         while left > 0:
             due = transaction.due(
-                loaded.record.number, loaded.looked_at, work.now - span, settings.holds, left, work.now
+                loaded.record.number, loaded.looked_at, work.now - span, settings.hears, left, work.now
             )
             for id, made in due.decisions:
                 work.settle(id, made)
@@ -488,4 +499,12 @@ def load(ledger: Ledger, record: ExperimentRecord) -> ExperimentState:
 
 def _source(record: Ledger | Transaction, experiment: ExperimentRecord) -> Source:
     """Return where the outstanding decisions of an experiment are looked up."""
-    return partial(record.decisions, experiment.number, experiment.settings.holds)
+    return partial(record.decisions, experiment.number, experiment.settings.hears)
+
+
+def _is_told(transaction: Transaction, experiment: int, told: set[str], id: str) -> bool:
+    """Return whether fallbacks were told of under an id, on record or by an earlier command; note that they were."""
+    if id in told or transaction.fallbacks(experiment, id):
+        return True
+    told.add(id)
+    return False

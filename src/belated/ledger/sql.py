@@ -1,7 +1,7 @@
-"""What the two databases have in common: the statements, the pool of connections, the migrations.
+"""What the two databases have in common: transactions, the pool of connections, the migrations.
 
-Statements are written with `?` for what is given. Each database tells how it runs them, locks an experiment, finds
-decisions by their ids and appends many rows.
+Each database tells how it runs statements (`belated.ledger.statements`), locks an experiment, finds decisions by their
+ids and appends many rows.
 """
 
 import os
@@ -9,13 +9,12 @@ import random
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from threading import Lock
 from typing import Any, ClassVar
 
 import msgspec
 
-from belated.api.types import Deadline
 from belated.ledger.base import (
     CHUNK,
     OUTLINES,
@@ -43,127 +42,45 @@ from belated.ledger.events import (
     ExperimentRecord,
     ExperimentSettings,
     Fate,
+    Hears,
+    Reported,
     Status,
 )
 from belated.ledger.migrations import HISTORY, MIGRATIONS, Migration
+from belated.ledger.statements import (
+    ADD_KEY,
+    CHANGES,
+    DROP,
+    ERASE_DECISIONS,
+    ERASE_OUTCOMES,
+    EVENTS,
+    FALLBACKS,
+    FAR,
+    KEEP,
+    KEYS,
+    MINUTE,
+    MOST_PROBES,
+    NO_END,
+    NOT_AHEAD,
+    NOTE_ERASURE,
+    OUTLINE,
+    PROBE,
+    PROBE_BYTES,
+    RECORD,
+    REPORT,
+    RESULTS,
+    REVOKE_KEY,
+    SNAPSHOTS_KEPT,
+    USED,
+    decisions,
+    event_of,
+    key_of,
+    outline_of,
+    position_of,
+    record_of,
+    recorded,
+)
 from belated.live.outstanding import Recorded
-
-COLUMNS = "number, kind, at, round, id, arm, propensity, loss, fate, waited, mark, cumulative, key"
-WIDTH = 14
-"""Numbers of a row: the experiment's number and the columns of an event."""
-SNAPSHOTS_KEPT = 2
-MINUTE = 60 * SECOND
-
-RECORD = "SELECT key, settings, status, created, position, rounds FROM experiments"
-FAR = "SELECT key, name, status, position, snapshot FROM experiments"
-OUTLINE = (
-    "SELECT key, name, status, created, position, rounds, settings FROM experiments WHERE key > ? ORDER BY key LIMIT ?"
-)
-EVENTS = f"SELECT {COLUMNS} FROM events WHERE experiment = ? AND number > ? ORDER BY number LIMIT ?"
-TAIL = f"SELECT {COLUMNS} FROM events WHERE experiment = ? AND number > ? ORDER BY number"
-_OUTCOME = "FROM events o WHERE o.experiment = d.experiment AND o.round = d.round AND o.kind"
-KNOWN = f"""
-d.id, d.round, d.arm, d.propensity, d.at,
-(SELECT o.loss {_OUTCOME} = 2), (SELECT o.fate {_OUTCOME} = 2), (SELECT o.number {_OUTCOME} = 3) IS NOT NULL,
-d.mark, d.cumulative
-"""
-"""Of a decision d. Look-ups one by one, so that no statistics can suggest anything but an index."""
-_DECISIONS = """
-SELECT d.number, d.at, d.id, d.round, d.arm, d.propensity, d.mark, d.cumulative, {loss}, {is_open}
-FROM events d WHERE d.experiment = ? AND d.number > ? AND d.number <= ? AND d.kind = 1 ORDER BY d.number LIMIT ?
-"""
-_OPEN = f"(SELECT o.number {_OUTCOME} = {{kind}} AND o.number <= ?) IS NULL"
-"""Not by EXISTS, for which PostgreSQL may read all outcomes of the experiment into a table of its own."""
-DECISIONS = _DECISIONS.format(loss="NULL", is_open=f"{_OPEN.format(kind=2)} AND {_OPEN.format(kind=3)}")
-DECISIONS_HELD = _DECISIONS.format(
-    loss=f"(SELECT o.loss {_OUTCOME} = 2)", is_open=f"{_OPEN.format(kind=7)} AND {_OPEN.format(kind=3)}"
-)
-"""Where outcomes are held until the deadline."""
-RESULTS = f"""
-SELECT d.number, d.arm, d.propensity, coalesce((SELECT o.loss {_OUTCOME} = 3), (SELECT o.loss {_OUTCOME} = 2))
-FROM events d WHERE d.experiment = ? AND d.number > ? AND d.number <= ? AND d.kind = 1 ORDER BY d.number LIMIT ?
-"""
-"""An outcome after a default came too late."""
-NO_END = 1 << 62
-NOT_AHEAD = """
-SELECT d.at FROM events d WHERE d.experiment = ? AND d.number > ? AND d.kind = 1 AND d.at <= ?
-ORDER BY d.number LIMIT 1
-"""
-"""The date of the next decision that does not lie ahead."""
-PROBE = """
-INSERT INTO probes (number, at, filler) VALUES (?, ?, ?)
-ON CONFLICT (number) DO UPDATE SET at = excluded.at, filler = excluded.filler
-"""
-PROBE_BYTES = 16_384
-"""More than a small commit needs, and new each time, so that there is room for a commit where there is for a probe."""
-MOST_PROBES = 1_000
-"""Rows of the table of probes: each worker takes one at random, so that they seldom wait for each other."""
-KEYS = "SELECT id, name, role, digest, created, revoked, number, experiments, expires, used, rate FROM keys"
-ADD_KEY = """
-INSERT INTO keys (id, name, role, digest, created, revoked, number, experiments, expires, used, rate)
-VALUES (?, ?, ?, ?, ?, ?, (SELECT coalesce(max(number), 0) + 1 FROM keys), ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING
-"""
-USED = "UPDATE keys SET used = ? WHERE id = ? AND (used IS NULL OR used <= ?)"
-REVOKE_KEY = "UPDATE keys SET revoked = ? WHERE id = ? AND revoked IS NULL RETURNING id"
-ERASE_DECISIONS = "UPDATE events SET id = NULL WHERE experiment = ? AND kind = 1 AND id IN ({marks})"
-ERASE_OUTCOMES = "UPDATE events SET id = NULL WHERE experiment = ? AND kind = {kind} AND round IN ({marks})"
-"""One for each of 2, 3, 7, so that each goes by its index."""
-NOTE_ERASURE = """
-INSERT INTO erasures (at, experiment, ids, what, key, through) VALUES (?, ?, ?, ?, ?, ?)
-ON CONFLICT (experiment, at) DO UPDATE SET ids = excluded.ids, through = excluded.through
-"""
-KEEP = (
-    "INSERT INTO snapshots (experiment, position, state) VALUES (?, ?, ?) ON CONFLICT (experiment, position) DO NOTHING"
-)
-DROP = """
-DELETE FROM snapshots WHERE experiment = ? AND position NOT IN
-(SELECT position FROM snapshots WHERE experiment = ? ORDER BY position DESC LIMIT ?)
-"""
-
-
-class _Settings(msgspec.Struct):
-    """What a list shows of settings: all else is passed over."""
-
-    learner: str
-    arms: list[msgspec.Raw]
-    missing: str | Deadline
-
-
-_decode_settings = msgspec.json.Decoder(_Settings).decode
-
-
-def _decisions(experiment: int, held: bool, after: int, until: int, most: int) -> tuple[str, tuple[int, ...]]:
-    """Return a statement and what is given to it: decisions after an event, as they were after another."""
-    given = (until, until, experiment, after, until, most)
-    return DECISIONS_HELD if held else DECISIONS, given
-
-
-def _recorded(rows: Sequence[Sequence[Any]]) -> list[Recorded]:
-    return [Recorded(row[0], row[3], row[6], bool(row[9])) for row in rows]
-
-
-def event_of(row: Sequence[Any]) -> Event:
-    return Event(*row)
-
-
-def known_of(rows: Sequence[Sequence[Any]]) -> dict[str, DecisionRecord]:
-    return {
-        row[0]: DecisionRecord(row[1], row[2], row[3], row[4], row[5], row[6] or 0, bool(row[7]), row[8], row[9])
-        for row in rows
-    }
-
-
-def ends_of(experiment: int, events: Sequence[Event]) -> tuple[int, int]:
-    """Return the first and the last number of events, which must have no gap."""
-    first, last = events[0].number, events[-1].number
-    if last - first + 1 != len(events):
-        raise does_not_fit(experiment, events)
-    return first, last
-
-
-def does_not_fit(experiment: int, events: Sequence[Event]) -> LedgerError:
-    first, last = events[0].number, events[-1].number
-    return LedgerError(f"events {first} to {last} do not go on from the last one of experiment {experiment}")
 
 
 class SqlTransaction(Transaction):
@@ -176,24 +93,33 @@ class SqlTransaction(Transaction):
     def _run(self, statement: str, given: Sequence[Any] = ()) -> list[Any]:
         return self._ledger.run(self._connection, statement, given)
 
-    def decisions(self, experiment: int, held: bool, after: int, until: int, most: int) -> list[Recorded]:
-        return _recorded(self._decisions(experiment, held, after, until, most))
+    def decisions(self, experiment: int, hears: Hears, after: int, until: int, most: int) -> list[Recorded]:
+        return recorded(self._decisions(experiment, hears, after, until, most))
 
-    def _decisions(self, experiment: int, held: bool, after: int, until: int, most: int) -> list[Any]:
-        return self._run(*_decisions(experiment, held, after, until, most))
+    def _decisions(self, experiment: int, hears: Hears, after: int, until: int, most: int) -> list[Any]:
+        return self._run(*decisions(experiment, hears, after, until, most))
 
-    def due(self, experiment: int, after: int, before: int, held: bool, most: int, now: int | None = None) -> Due:
-        rows = self._decisions(experiment, held, after, NO_END, most)
+    def reports(self, experiment: int, wanted: Sequence[tuple[int, str]]) -> dict[tuple[int, str], Reported]:
+        rows = [row for round, id in wanted for row in self._run(REPORT, (experiment, round, id))]
+        return {(round, id): Reported(value, fate) for round, id, value, fate in rows}
+
+    def fallbacks(self, experiment: int, id: str) -> bool:
+        return bool(self._run(FALLBACKS, (experiment, id)))
+
+    def due(self, experiment: int, after: int, before: int, hears: Hears, most: int, now: int | None = None) -> Due:
+        rows = self._decisions(experiment, hears, after, NO_END, most)
         found: list[tuple[str, DecisionRecord]] = []
         made = self._when_made(experiment, [(row[0], row[1]) for row in rows], len(rows) == most, now)
-        for (number, at, id, round, arm, propensity, mark, cumulative, loss, is_open), when in zip(
+        for (number, at, id, round, arm, propensity, mark, cumulative, held, is_open), when in zip(
             rows, made, strict=True
         ):
             if when > before:
                 return Due(found, after, False, when)
             if is_open:
-                fate = 0 if loss is None else Fate.HELD
-                found.append((id, DecisionRecord(round, arm, propensity, at, loss, fate, False, mark, cumulative)))
+                fate = 0 if held is None else Fate.HELD
+                loss, total = (None, held) if hears == Hears.REPORTS else (held, None)
+                record = DecisionRecord(round, arm, propensity, at, loss, fate, False, mark, cumulative, total)
+                found.append((id, record))
             after = number
         return Due(found, after, len(rows) == most, None)
 
@@ -216,7 +142,7 @@ class SqlTransaction(Transaction):
         marks, experiment = ", ".join("?" * len(known)), erasure.experiment
         rounds = [made.round for made in known.values()]
         self._run(ERASE_DECISIONS.format(marks=marks), (experiment, *known))
-        for kind in (2, 3, 7):
+        for kind in (2, 3, 7, 8):
             self._run(ERASE_OUTCOMES.format(kind=kind, marks=marks), (experiment, *rounds))
         self._run(NOTE_ERASURE, tuple(erasure))
 
@@ -446,11 +372,14 @@ class SqlLedger(Ledger):
     def events(self, experiment: int, after: int = 0, limit: int = CHUNK) -> list[Event]:
         return [event_of(row) for row in self._read(EVENTS, (experiment, after, limit))]
 
-    def decisions(self, experiment: int, held: bool, after: int, until: int, most: int) -> list[Recorded]:
-        return _recorded(self._read(*_decisions(experiment, held, after, until, most)))
+    def changes(self, experiment: int, until: int) -> list[Event]:
+        return [event_of(row) for row in self._read(CHANGES, (experiment, until))]
 
-    def results(self, experiment: int, after: int, until: int, most: int) -> list[Result]:
-        return [Result(*row) for row in self._read(RESULTS, (experiment, after, until, most))]
+    def decisions(self, experiment: int, hears: Hears, after: int, until: int, most: int) -> list[Recorded]:
+        return recorded(self._read(*decisions(experiment, hears, after, until, most)))
+
+    def results(self, experiment: int, hears: Hears, after: int, until: int, most: int) -> list[Result]:
+        return [Result(*row) for row in self._read(RESULTS[hears], (experiment, after, until, most))]
 
     def snapshots(self, experiment: int) -> list[tuple[int, bytes]]:
         rows = self._read(
@@ -517,33 +446,3 @@ class SqlLedger(Ledger):
         with self._lock:
             self._closed = True
         self.drop_idle()
-
-
-def key_of(row: Sequence[Any]) -> ApiKey:
-    id, name, role, digest, created, revoked, number, experiments, *limits = row
-    only = None if experiments is None else msgspec.json.decode(experiments, type=tuple[str, ...])
-    return ApiKey(id, name, role, bytes(digest), created, revoked, number, only, *limits)
-
-
-def record_of(row: Sequence[Any]) -> ExperimentRecord:
-    number, settings, status, *rest = row
-    try:
-        decoded = msgspec.json.decode(settings, type=ExperimentSettings)
-    except msgspec.MsgspecError as error:
-        raise LedgerError(f"the settings of experiment number {number} cannot be read: {error}") from error
-    return ExperimentRecord(number, decoded, Status(status), *rest)
-
-
-def position_of(row: Sequence[Any]) -> Position:
-    number, name, status, events, snapshot = row
-    return Position(number, name, Status(status), events, snapshot)
-
-
-def outline_of(row: Sequence[Any]) -> Outline:
-    number, name, status, created, events, rounds, settings = row
-    learner, arms, deadline = None, 0, None
-    with suppress(msgspec.MsgspecError):
-        decoded = _decode_settings(settings)
-        learner, arms = decoded.learner, len(decoded.arms)
-        deadline = decoded.missing if isinstance(decoded.missing, Deadline) else None
-    return Outline(number, name, Status(status), created, events, rounds, learner, arms, deadline)

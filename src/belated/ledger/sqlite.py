@@ -17,14 +17,15 @@ import msgspec
 
 from belated.ledger.base import Appended, Erasure, LockedExperiment, Wanted
 from belated.ledger.clock import wall_time
-from belated.ledger.events import DecisionRecord, Status
-from belated.ledger.sql import (
+from belated.ledger.events import DecisionRecord, Hears, Status
+from belated.ledger.sql import SqlLedger, SqlTransaction
+from belated.ledger.statements import (
     COLUMNS,
     KNOWN,
+    SETTLED,
     TAIL,
+    TOTAL,
     WIDTH,
-    SqlLedger,
-    SqlTransaction,
     does_not_fit,
     ends_of,
     event_of,
@@ -49,13 +50,16 @@ _INSERTS = {
     + ", ".join([f"({', '.join('?' * WIDTH)})"] * (1 << k))
     for k in range(MOST_ROWS.bit_length())
 }
-_KNOWN = f"""
-SELECT {KNOWN} FROM json_each(?) AS wanted
+_LOOK_UP = """
+SELECT {known} FROM json_each(?) AS wanted
 CROSS JOIN events AS d INDEXED BY decisions_by_id
 ON d.experiment = ? AND d.kind = 1 AND d.id = wanted.value
 """
+_KNOWN = _LOOK_UP.format(known=f"{KNOWN}, NULL, NULL")
+_KNOWN_REPORTS = _LOOK_UP.format(known=f"{KNOWN}, {TOTAL}, {SETTLED}")
 _MOVE = """
-UPDATE experiments SET position = ?, status = ?, rounds = ? WHERE key = ? AND position = ? RETURNING key
+UPDATE experiments SET position = ?, status = ?, rounds = ?, arms = coalesce(?, arms)
+WHERE key = ? AND position = ? RETURNING key
 """
 
 
@@ -67,12 +71,13 @@ class SqliteTransaction(SqlTransaction):
         return {each.experiment: self._looked_up(each, now) for each in wanted}
 
     def _looked_up(self, wanted: Wanted, now: int) -> LockedExperiment:
-        experiment, position, ids = wanted
+        experiment, position, ids, hears = wanted
         ((status, last, snapshot),) = self._run(
             "SELECT status, position, snapshot FROM experiments WHERE key = ?", (experiment,)
         )
         tail = [event_of(row) for row in self._run(TAIL, (experiment, position))] if last > position else []
-        known = known_of(self._run(_KNOWN, (msgspec.json.encode(ids).decode(), experiment))) if ids else {}
+        look_up = _KNOWN_REPORTS if hears == Hears.REPORTS else _KNOWN
+        known = known_of(self._run(look_up, (msgspec.json.encode(ids).decode(), experiment))) if ids else {}
         return LockedExperiment(Status(status), tail, known, now, snapshot)
 
     def append_many(self, appended: Sequence[Appended]) -> None:
@@ -82,9 +87,9 @@ class SqliteTransaction(SqlTransaction):
             count = min(MOST_ROWS, 1 << ((len(rows) - at).bit_length() - 1))
             self._run(_INSERTS[count], tuple(chain.from_iterable(rows[at : at + count])))
             at += count
-        for experiment, events, status, rounds in appended:
+        for experiment, events, status, rounds, arms in appended:
             first, last = ends_of(experiment, events)
-            if not self._run(_MOVE, (last, int(status), rounds, experiment, first - 1)):
+            if not self._run(_MOVE, (last, int(status), rounds, arms, experiment, first - 1)):
                 raise does_not_fit(experiment, events)
 
     def erase(self, known: Mapping[str, DecisionRecord], erasure: Erasure) -> None:

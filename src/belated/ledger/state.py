@@ -1,7 +1,8 @@
 """The state of an experiment: what its events amount to.
 
 A worker goes forward in two ways that end in the same state, bit for bit: it makes an event (`decide`, `observe`,
-`default`, `settle`, `change`), or it applies one that was made before, by another worker or before a restart (`apply`).
+`report`, `default`, `settle`, `change`, `change_arm`, `limit`), or it applies one that was made before, by another
+worker or before a restart (`apply`).
 
 The draw of round t is made from the experiment's seed and t, so that the next worker draws what this one would have
 drawn. Events carry the arm, the propensity and the learner's mark, which are taken as they are. So the state has no
@@ -15,22 +16,27 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from belated.api.types import ShareLimits
 from belated.core.kernels import entry
 from belated.core.random import DRAW, draw
 from belated.core.shares import draw_arm
-from belated.errors import SnapshotError
+from belated.errors import InvalidValue, SnapshotError
 from belated.ledger.base import LedgerError
 from belated.ledger.delay_histogram import Histogram, Sizes
-from belated.ledger.events import DecisionRecord, Event, ExperimentSettings, Fate, Kind, Status
+from belated.ledger.events import DecisionRecord, Event, ExperimentSettings, Fate, Hears, Kind, Status
 from belated.live.decisions import Receipt
+from belated.live.limits import Limits
 from belated.live.outstanding import Recorded
 from belated.live.recorded import Made, RecordedBandit
+from belated.logs.scale import Scale
 
 _CHECK = 16  # bytes of a snapshot's checksum
 STATUS_AFTER = {Kind.PAUSE: Status.PAUSED, Kind.RESUME: Status.ACTIVE, Kind.ARCHIVE: Status.ARCHIVED}
 _KINDS = {status: kind for kind, status in STATUS_AFTER.items()}
 _FATES = {Receipt.USED: Fate.USED, Receipt.SKIPPED: Fate.SKIPPED}
 _RECEIPTS = {fate: receipt for receipt, fate in _FATES.items()}
+_REWARDS = Scale(0.0, 1.0)
+"""What reports of experiments without units are added up in."""
 
 Source = Callable[[int, int, int], Sequence[Recorded]]
 """(after, until, most) -> that many decisions numbered after an event, and whether they were open after another one."""
@@ -42,6 +48,12 @@ class ExperimentState:
     def __init__(self, settings: ExperimentSettings) -> None:
         self._set(settings, RecordedBandit(len(settings.arms), settings.learner, **settings.tuning))
         arms = len(settings.arms)
+        self.added: list[str | int] = []
+        """The labels of arms that came later."""
+        self.limits = settings.limits
+        """As they are now."""
+        if self.limits is not None:
+            self._limit(self.limits)
         self.position = 0
         self.at = 0
         self.decisions = [0] * arms
@@ -49,6 +61,12 @@ class ExperimentState:
         self.losses = [0.0] * arms
         self.fates = [0] * (Fate.LATE + 1)  # by fate; an outcome that is held is not counted yet
         self.defaults = 0
+        self.late_reports = 0
+        """Of several reports of a decision, those that came after it was settled."""
+        self.clipped = 0
+        """Outcomes beyond the range."""
+        self.fallbacks = 0
+        """Decisions made without the service, as far as it was told."""
         self.delays_rounds = Sizes()
         self.delays_seconds = Sizes()
         self.histogram = Histogram()
@@ -60,7 +78,8 @@ class ExperimentState:
         """The largest difference between a propensity on record and the one that this process computes."""
         self.other_fates = 0
         """Outcomes of which this process would have made something else than what is on record."""
-        self._holds = settings.holds
+        self._hears = settings.hears
+        self._units = settings.scale
         self._seed = np.uint64(settings.seed)
         self._draw = entry(draw, DRAW)
 
@@ -72,28 +91,67 @@ class ExperimentState:
         self._apply_decision(event)
         return event
 
-    def observe(self, id: str, known: DecisionRecord, loss: float, at: int) -> Event:
-        """Take the outcome of a decision that has none yet; the event of it."""
+    @property
+    def scale(self) -> Scale:
+        """What values are in: the experiment's own units, or rewards from 0 to 1."""
+        return self._units or _REWARDS
+
+    def observe(
+        self,
+        id: str,
+        known: DecisionRecord,
+        loss: float,
+        at: int,
+        value: float | None = None,
+        report: str | None = None,
+    ) -> Event:
+        """Take the outcome of a decision that has none yet; the event of it. The value is the outcome in units."""
         fate = Fate.LATE if known.defaulted else self._tell(Kind.OUTCOME, known, loss)
-        return self._outcome(Kind.OUTCOME, id, known, loss, fate, at)
+        return self._outcome(Kind.OUTCOME, id, known, loss, fate, at, value, report=report)
+
+    def report(
+        self, id: str, known: DecisionRecord, value: float, total: float | None, report: str | None, at: int
+    ) -> Event:
+        """Take one of several reports of a decision; the event of it. total is what all of them amount to with it."""
+        if known.settled or known.defaulted:
+            fate, total = Fate.LATE, known.total
+        else:
+            fate = Fate.HELD if known.total is None else Fate.JOINED
+        return self._outcome(Kind.REPORT, id, known, None, fate, at, value, total, report)
 
     def default(self, id: str, known: DecisionRecord, loss: float, at: int) -> Event:
         """Take the default loss for a decision whose deadline has passed; the event of it."""
         return self._outcome(Kind.DEFAULT, id, known, loss, self._tell(Kind.DEFAULT, known, loss), at)
 
-    def settle(self, id: str, known: DecisionRecord, loss: float, at: int) -> Event:
-        """Let the learner hear of an outcome that was held until its deadline, which has passed; the event of it."""
-        return self._outcome(Kind.SETTLED, id, known, loss, self._tell(Kind.SETTLED, known, loss), at)
+    def settle(self, id: str, known: DecisionRecord, at: int) -> Event:
+        """Let the learner hear of what was held of a decision, as its deadline has passed or all was reported; the
+        event of it.
+        """
+        loss = known.loss if known.total is None else self.scale.loss(known.total).loss
+        assert loss is not None
+        fate = self._tell(Kind.SETTLED, known, loss)
+        return self._outcome(Kind.SETTLED, id, known, loss, fate, at, total=known.total)
 
     def _tell(self, kind: int, known: DecisionRecord, loss: float) -> Fate:
         """Tell the learner of a loss, unless it is to be held; return what becomes of it."""
-        if kind == Kind.OUTCOME and self._holds:
+        if kind == Kind.OUTCOME and self._hears != Hears.ARRIVAL:
             return Fate.HELD
         receipt = self.bandit.receipt(known.round, known.arm)
         self.bandit.observe(_made(known), loss)
         return _FATES[receipt]
 
-    def _outcome(self, kind: Kind, id: str, known: DecisionRecord, loss: float, fate: Fate, at: int) -> Event:
+    def _outcome(
+        self,
+        kind: Kind,
+        id: str,
+        known: DecisionRecord,
+        loss: float | None,
+        fate: Fate,
+        at: int,
+        value: float | None = None,
+        total: float | None = None,
+        report: str | None = None,
+    ) -> Event:
         made = _made(known)[2:] if fate in _RECEIPTS else (None, None, None)  # what it takes to learn from it again
         event = Event(
             self.position + 1,
@@ -107,6 +165,9 @@ class ExperimentState:
             int(fate),
             max(0, at - known.at),  # the decision may have been dated ahead
             *made[1:],
+            value,
+            total,
+            report,
         )
         self._apply_outcome(event)
         return event
@@ -114,8 +175,51 @@ class ExperimentState:
     def change(self, status: Status, at: int) -> Event:
         """Pause, resume or archive; return the event."""
         event = Event(self.position + 1, int(_KINDS[status]), at)
-        self._apply_status(event)
+        self._moved(event)
         return event
+
+    def change_arm(self, kind: Kind, arm: int, at: int, label: str | int | None = None) -> Event:
+        """Add, retire or restore an arm; return the event. An error leaves all as it is."""
+        detail = None if label is None else msgspec.json.encode(label).decode()
+        event = Event(self.position + 1, int(kind), at, self.bandit.rounds, arm=arm, detail=detail)
+        self._apply_arm(event)
+        return event
+
+    def limit(self, limits: ShareLimits, at: int) -> Event:
+        """Limit the shares of arms; return the event. An error leaves all as it is."""
+        detail = msgspec.json.encode(limits).decode()
+        event = Event(self.position + 1, int(Kind.LIMITS), at, self.bandit.rounds, detail=detail)
+        self._limit(limits)
+        self._moved(event)
+        return event
+
+    def fall_back(self, id: str, arm: int, count: int, at: int) -> Event:
+        """Count decisions that were made without the service; return the event."""
+        event = Event(self.position + 1, int(Kind.FALLBACKS), at, self.bandit.rounds, id, arm, detail=str(count))
+        self._apply_fallbacks(event)
+        return event
+
+    def label(self, arm: int) -> str | int:
+        """Return the label of an arm."""
+        first = len(self.decisions) - len(self.added)
+        return self.settings.arms[arm] if arm < first else self.added[arm - first]
+
+    @property
+    def labels(self) -> list[str | int]:
+        """The labels of all arms that there have been."""
+        return [*self.settings.arms, *self.added]
+
+    def place(self, label: str | int) -> int | None:
+        """Return the number of an arm, given its label, or a label that is a number as text; None: there is none."""
+        labels = self.labels
+        if label in labels:
+            return labels.index(label)
+        return next((k for k, each in enumerate(labels) if str(each) == label), None)
+
+    @property
+    def playing(self) -> int:
+        """How many arms take part."""
+        return len(self.bandit.roster.present)
 
     def apply(self, event: Event) -> None:
         """Go on by an event that is on record.
@@ -130,13 +234,56 @@ class ExperimentState:
             if computed != event.propensity:
                 self.propensity_error = max(self.propensity_error, abs(computed - event.propensity))
             self._apply_decision(event)
-        elif event.kind in (Kind.OUTCOME, Kind.DEFAULT, Kind.SETTLED):
+        elif event.kind in (Kind.OUTCOME, Kind.DEFAULT, Kind.SETTLED, Kind.REPORT):
             receipt = _RECEIPTS.get(event.fate)
             if receipt and not self.bandit.observe(_made(event), event.loss, receipt):
                 self.other_fates += 1
             self._apply_outcome(event)
+        elif event.kind in (Kind.ADD_ARM, Kind.RETIRE_ARM, Kind.RESTORE_ARM):
+            self._apply_arm(event)
+        elif event.kind == Kind.LIMITS:
+            self._limit(msgspec.json.decode(event.detail, type=ShareLimits))
+            self._moved(event)
+        elif event.kind == Kind.FALLBACKS:
+            self._apply_fallbacks(event)
         else:
-            self._apply_status(event)
+            self._moved(event)
+
+    def _apply_arm(self, event: Event) -> None:
+        roster, kind, arm = self.bandit.roster, event.kind, event.arm
+        if event.round != self.bandit.rounds:
+            raise LedgerError(f"event {event.number} changes arms after round {event.round}, not {self.bandit.rounds}")
+        if (arm == len(self.decisions)) != (kind == Kind.ADD_ARM) or (
+            kind != Kind.ADD_ARM and roster.has(arm) != (kind == Kind.RETIRE_ARM)
+        ):
+            raise LedgerError(f"event {event.number} cannot happen to arm {arm}")
+        if kind == Kind.ADD_ARM:
+            roster = roster.add(event.round)
+        else:
+            roster = roster.retire(arm) if kind == Kind.RETIRE_ARM else roster.restore(arm, event.round)
+        self.bandit.change(roster, self.bandit.limits)
+        if kind == Kind.ADD_ARM:
+            self.added.append(msgspec.json.decode(event.detail, type=str | int))
+            self.decisions.append(0)
+            self.outcomes.append(0)
+            self.losses.append(0.0)
+        self._moved(event)
+
+    def _limit(self, limits: ShareLimits) -> None:
+        shares: dict[str | int, tuple[float, float]] = {}
+        places = {label: k for k, label in enumerate(self.labels)} if limits.arms else {}
+        for each in limits.arms:
+            if each.arm not in places:
+                raise InvalidValue(f"there is no arm {each.arm!r} to limit", "arms")
+            shares[places[each.arm]] = each.range
+        if len(shares) < len(limits.arms):
+            raise InvalidValue("an arm has limits twice; once is needed", "arms")
+        self.bandit.change(self.bandit.roster, Limits(shares, limits.holdout))
+        self.limits = limits if limits.arms or limits.holdout else None
+
+    def _apply_fallbacks(self, event: Event) -> None:
+        self.fallbacks += int(event.detail)
+        self._moved(event)
 
     def look_in(self, source: Source) -> None:
         """Look outstanding decisions up here from now on. All that has happened so far is on record there."""
@@ -167,12 +314,17 @@ class ExperimentState:
         self.decisions[event.arm] += 1
 
     def _apply_outcome(self, event: Event) -> None:
-        self.position = event.number
-        self.at = event.at
+        self._moved(event)
+        if event.kind == Kind.REPORT:
+            self.late_reports += event.fate == Fate.LATE
+            if event.fate == Fate.HELD:  # the first of its decision
+                self._note_delay(event)
+            return
         if event.kind == Kind.OUTCOME:
-            self.delays_rounds.add(self.bandit.rounds - event.round)
-            self.delays_seconds.add(event.waited)
-            self.histogram.add(event.waited)
+            self._note_delay(event)
+        if self._units is not None and event.fate != Fate.LATE:
+            told = event.value if event.kind == Kind.OUTCOME else event.total
+            self.clipped += told is not None and self._units.loss(told).clipped
         if event.fate == Fate.HELD:
             return  # nothing has come of it yet
         if event.kind == Kind.DEFAULT:
@@ -183,12 +335,22 @@ class ExperimentState:
             self.outcomes[event.arm] += 1
             self.losses[event.arm] += event.loss
 
+    def _note_delay(self, event: Event) -> None:
+        self.delays_rounds.add(self.bandit.rounds - event.round)
+        self.delays_seconds.add(event.waited)
+        self.histogram.add(event.waited)
+
+    @property
+    def skipped_outcomes(self) -> int:
+        """Outcomes on record that nothing was learned from."""
+        return self.fates[Fate.SKIPPED] + self.fates[Fate.LATE] + self.late_reports
+
     @property
     def held(self) -> int:
         """Outcomes that the learner has yet to hear of: all that were reported, less those that something came of."""
         return sum(self.histogram.counts) - sum(self.fates)
 
-    def _apply_status(self, event: Event) -> None:
+    def _moved(self, event: Event) -> None:
         self.position = event.number
         self.at = event.at
 
@@ -203,6 +365,11 @@ class ExperimentState:
                 "losses": self.losses,
                 "fates": self.fates,
                 "defaults": self.defaults,
+                "late_reports": self.late_reports,
+                "clipped": self.clipped,
+                "fallbacks": self.fallbacks,
+                "added": self.added,
+                "limits": self.limits,
                 "delays_rounds": dict(sorted(self.delays_rounds.counts.items())),
                 "delays_seconds": dict(sorted(self.delays_seconds.counts.items())),
                 "histogram": [self.histogram.counts, self.histogram.total],
@@ -221,6 +388,8 @@ class ExperimentState:
             kept: dict[str, Any] = msgspec.msgpack.decode(body, strict=False)
             state = cls.__new__(cls)
             state._set(settings, RecordedBandit.from_bytes(kept.pop("bandit")))
+            limits = kept.pop("limits")
+            state.limits = None if limits is None else msgspec.convert(limits, ShareLimits)
             state.delays_rounds = Sizes(kept.pop("delays_rounds"))
             state.delays_seconds = Sizes(kept.pop("delays_seconds"))
             state.histogram = Histogram(*kept.pop("histogram"))

@@ -8,7 +8,8 @@ from typing import NamedTuple
 from belated.api.types import Deadline
 from belated.ledger.base import Ledger, LedgerError
 from belated.ledger.clock import BOUND_SECONDS
-from belated.ledger.events import SECOND, Event, ExperimentRecord, Fate, Kind, Status
+from belated.ledger.events import SECOND, Event, ExperimentRecord, Fate, Hears, Kind, Status
+from belated.ledger.observing import combined
 from belated.ledger.state import STATUS_AFTER, ExperimentState
 
 
@@ -50,7 +51,7 @@ def verify(
     """
     replay = _Replay(ledger, record, live, tolerance, bound)
     try:
-        source = partial(ledger.decisions, record.number, record.settings.holds)
+        source = partial(ledger.decisions, record.number, record.settings.hears)
         for events in ledger.all_events(record.number):
             replay.state.look_in(source)
             for event in events:
@@ -92,7 +93,7 @@ class _Replay:
         self._dates = _Dates(bound)
         self._status = {0: Status.ACTIVE}
         # of each round, in few bytes: what may still come of it, when it was decided, the arm, fingerprints of the id
-        # and of all that goes with its outcome, and the loss that is held
+        # and of all that goes with its outcome, and the loss that is held, or what reports amount to
         self._open = bytearray([_DONE])
         self._decided, self._named, self._made = (array("q", [0]) for _ in range(3))
         self._arms, self._held = array("i", [0]), array("d", [0.0])
@@ -126,7 +127,9 @@ class _Replay:
             self._dates.add(event.round, event.at)
         elif event.kind in (Kind.OUTCOME, Kind.DEFAULT, Kind.SETTLED):
             self._take_outcome(event)
-        else:
+        elif event.kind == Kind.REPORT:
+            self._take_report(event)
+        elif event.kind in STATUS_AFTER:
             self._status = {number: STATUS_AFTER[Kind(event.kind)]}
         if self._live and self._live[0] == number:
             self.compared += 1
@@ -165,17 +168,39 @@ class _Replay:
         fits = fits and (self._arms[round], waited) == (event.arm, event.waited)
         if not fits or (event.mark is not None and _fingerprint(event) != self._made[round]):
             self.faults.append(f"event {number} does not fit the decision of round {round}")
-        if settles and event.loss != self._held[round]:
-            self.faults.append(f"event {number} has loss {event.loss}, where {self._held[round]} was held")
+        held = self._held[round]
+        is_sum = self._record.settings.hears == Hears.REPORTS
+        if settles and event.loss != (self.state.scale.loss(held).loss if is_sum else held):
+            self.faults.append(f"event {number} has loss {event.loss}, where {held} was held")
         if event.kind == Kind.OUTCOME:
             self._open[round] = _HELD if event.fate == Fate.HELD else _DONE
             self._held[round] = event.loss
             return
         missing = self._record.settings.missing
         made = self._dates.made(round, decided)
-        if not isinstance(missing, Deadline) or event.at - made < int(missing.deadline * SECOND):
+        is_early = not isinstance(missing, Deadline) or event.at - made < int(missing.deadline * SECOND)
+        if is_early and not (settles and is_sum):  # reports may be settled before, when all are there
             self.faults.append(f"event {number} comes before the deadline of round {round}")
         self._open[round] = _DONE if settles else _DEFAULTED
+
+    def _take_report(self, event: Event) -> None:
+        """Compare one of several reports with those before it."""
+        number, round = event.number, event.round
+        wanted = {Fate.HELD: (_OPEN,), Fate.JOINED: (_HELD,), Fate.LATE: (_DONE, _DEFAULTED)}.get(event.fate, ())
+        if not 0 < round < len(self._open) or self._open[round] not in wanted:
+            self.faults.append(f"event {number}: no such report of round {round} was waited for")
+            return
+        fits = event.id is None or self._named[round] == hash(event.id)
+        if not fits or (self._arms[round], max(0, event.at - self._decided[round])) != (event.arm, event.waited):
+            self.faults.append(f"event {number} does not fit the decision of round {round}")
+        if event.fate == Fate.LATE:
+            return
+        before = None if event.fate == Fate.HELD else self._held[round]
+        total = combined(self._record.settings.reports, before, event.value)
+        if event.total != total:
+            self.faults.append(f"event {number} has the total {event.total}, where reports amount to {total}")
+        self._open[round] = _HELD
+        self._held[round] = event.total
 
     def end(self) -> None:
         """Compare what is said about the whole."""

@@ -68,7 +68,7 @@ def _exercise() -> None:
         if number == 2:
             state.default("2", known, 1.0, number)
         if number == 3:
-            state.settle("3", known._replace(loss=0.5, fate=int(Fate.HELD)), 0.5, number)
+            state.settle("3", known._replace(loss=0.5, fate=int(Fate.HELD)), number)
     state.drawn()
     again = ExperimentState.from_bytes(state.settings, state.to_bytes())
     _ = again.bandit.patience, again.bandit.drift, again.bandit.warnings

@@ -91,14 +91,24 @@ class Outcomes:
             stream.add(arms[:settled].astype(np.int64), rewards[:settled], propensities[:settled])
         return Outcomes(stream, self.first + settled, arms[settled:], rewards[settled:], propensities[settled:])
 
+    def changed(self, after: int, arm: int, present: bool) -> "Outcomes":
+        """Return the same with a change noted: after a round an arm came, anew or back, or it left.
+
+        A new arm has the next number. Decisions that are noted from then on may be of it.
+        """
+        folded = self.folded()
+        stream = folded.stream.copy()
+        begin = folded.first - 1 - stream.seen  # rounds before those that the stream knows of
+        stream.change(after - begin, arm, present)
+        return Outcomes(stream, folded.first, folded._arms, folded._rewards, folded._propensities)
+
     def method(self, labels: list[Arm], options: Options) -> Method:
         """Return the estimates' method on all that is folded in."""
         options.check(labels)
         arms, stream = self._arms.astype(np.int64), self.stream
         if options.outcomes != "settled":
-            kept = ~np.isnan(self._rewards) if options.outcomes == "arrived" else np.ones(arms.size, dtype=np.bool_)
             stream = stream.copy()
-            stream.add(arms[kept], self._rewards[kept], self._propensities[kept])
+            stream.add(arms, self._rewards, self._propensities, arrived=options.outcomes == "arrived")
         waiting = int(np.count_nonzero(np.isnan(self._rewards))) + int(self.stream.unknown.sum())
         counted = Counted(self.stream.decisions + np.bincount(arms, minlength=len(labels)), waiting)
         return method_for_stream(stream, labels, counted, options)

@@ -6,6 +6,7 @@ from belated.errors import InvalidValue, unknown
 
 GUESSES = {
     "arm": ("arm", "action", "variant", "treatment", "arm_name", "item_id"),
+    "value": ("value", "revenue", "amount", "minutes"),
     "reward": ("reward", "outcome", "success", "converted", "conversion", "click"),
     "loss": ("loss",),
     "propensity": ("propensity", "propensity_score", "pscore", "probability", "action_prob"),
@@ -22,8 +23,9 @@ GUESSES = {
     "id": ("decision", "decision_id", "id"),
 }
 """What a column is for -> the names by which it is found, if none is given."""
-_RIVALS = (("reward", "loss"), ("outcome_time", "delay"))
+_RIVALS = (("value", "reward", "loss"), ("outcome_time", "delay"))
 """Columns of which a log uses one: a name given for one of them is not guessed against."""
+_OUTCOMES = ("reward", "loss")
 EVENT_COLUMNS = ("kind", "round", "arm", "propensity", "loss", "at")
 """What is read of an exported ledger."""
 
@@ -40,14 +42,22 @@ def check_known(given: Mapping[str, str | None]) -> None:
             raise unknown("column", what, GUESSES)
 
 
-def found_columns(source: str, names: Sequence[str], given: Mapping[str, str | None]) -> dict[str, str]:
-    """Return what each column is for -> its name, as it is given or guessed."""
-    found = {}
+def found_columns(
+    source: str, names: Sequence[str], given: Mapping[str, str | None], has_scale: bool = False
+) -> dict[str, str]:
+    """Return what each column is for -> its name, as it is given or guessed.
+
+    has_scale: whether there is a range for values; without one, a column of values is not looked for.
+    """
+    found: dict[str, str] = {}
+    _check_given(given, has_scale)
     for what in GUESSES:
+        if what == "value" and not has_scale:
+            continue
         if (name := given.get(what)) is not None:
             if name not in names:
                 raise InvalidValue(f"{source} has no column {name!r}; there are {', '.join(names)}", what)
-        elif not any(given.get(rival) for rival in _rivals_of(what)):
+        elif not any(given.get(rival) for rival in _rivals_of(what)) and not ("value" in found and what in _OUTCOMES):
             name = next((guess for guess in GUESSES[what] if guess in names), None)
         if name is not None:
             found[what] = name
@@ -57,6 +67,15 @@ def found_columns(source: str, names: Sequence[str], given: Mapping[str, str | N
         if names.count(name) > 1:
             raise InvalidValue(f"{source} has the column {name!r} twice; it is needed once", what)
     return found
+
+
+def _check_given(given: Mapping[str, str | None], has_scale: bool) -> None:
+    value = given.get("value")
+    if value and not has_scale:
+        raise InvalidValue(f"value is {value!r}, but there is no range: give lowest and highest in its units", "value")
+    other = next((what for what in _OUTCOMES if given.get(what)), None)
+    if value and other is not None:
+        raise InvalidValue(f"value is {value!r} and {other} is {given[other]!r}; one of them is needed", "value")
 
 
 def _rivals_of(what: str) -> Sequence[str]:
@@ -71,7 +90,13 @@ def _check_outcome(source: str, names: Sequence[str], found: Mapping[str, str]) 
         raise InvalidValue(
             f"{source} has the columns {found['reward']!r} and {found['loss']!r}; name the one that counts", "reward"
         )
-    if "reward" not in found and "loss" not in found:
+    if not {"value", "reward", "loss"} & found.keys():
+        if value := next((guess for guess in GUESSES["value"] if guess in names), None):
+            raise InvalidValue(
+                f"{source} has no column for the reward or the loss; if {value!r} is the outcome in units of its own,"
+                " give its lowest and highest value",
+                "reward",
+            )
         raise InvalidValue(f"{source} has no column for the reward or the loss; {there}", "reward")
 
 

@@ -11,18 +11,22 @@ from belated.logs.labels import Labels
 from belated.logs.log import Arm, Floats, Log, waits_of
 from belated.logs.pieces import Source
 from belated.logs.rejections import (
+    BEYOND,
     EMPTY_TIME,
     NO_NUMBER,
     NO_OUTCOME_TIME,
     NO_PROPENSITY,
     NO_REWARD,
     NO_SHARE,
+    NOT_A_REWARD,
     TOO_EARLY,
     Checked,
+    Reason,
     Rejections,
 )
+from belated.logs.scale import Scale
 from belated.logs.times import Clock, durations, is_duration
-from belated.logs.values import numbers
+from belated.logs.values import Mask, numbers
 
 _ROUNDING = 1e-9
 """100 * 1.1 is a little more than 110, and is meant to be 110."""
@@ -42,8 +46,11 @@ class DecisionReader:
         rejections: Rejections,
         arms: Sequence[Arm] | None = None,
         accrual: float | None = None,
+        scale: Scale | None = None,
     ) -> None:
-        """columns: what for -> name; accrual: how many decisions are made in a unit of the delay, without times."""
+        """columns: what for -> name; accrual: how many decisions are made in a unit of the delay, without times;
+        scale: of the values, if there is a column of them.
+        """
         if accrual is not None:
             check_positive("accrual", accrual)
             if "time" in columns or "delay" not in columns:
@@ -52,7 +59,8 @@ class DecisionReader:
                 )
         self._source, self._columns, self._rejections = source, columns, rejections
         self._accrual = 1.0 if accrual is None else accrual
-        self._outcome = columns.get("loss") or columns["reward"]
+        self._outcome = columns.get("value") or columns.get("loss") or columns["reward"]
+        self._scale = scale if "value" in columns else None
         self._when = columns.get("outcome_time") or columns.get("delay")
         self._labels, self._clock = Labels(arms), Clock(source.word)
         self._parts: dict[str, list[Any]] = {name: [] for name in ("arms", "rewards", "propensities")}
@@ -75,9 +83,11 @@ class DecisionReader:
 
     def _converted(self, rows: Checked) -> dict[str, Any]:
         """Return arms, rewards and all else there is of some rows."""
+        arms = self._labels.places(rows, self._columns["arm"])
+        rewards, is_nothing, clipped = self._rewards(rows)
         found: dict[str, Any] = {
-            "arms": self._labels.places(rows, self._columns["arm"]),
-            "rewards": self._rewards(rows),
+            "arms": arms,
+            "rewards": rewards,
             "propensities": propensities(rows, self._columns.get("propensity")),
         }
         if name := self._columns.get("time"):
@@ -85,15 +95,26 @@ class DecisionReader:
             rows.reject(times.is_empty, name, EMPTY_TIME)
             found["times"] = times.values
         if self._when is not None:
-            found["durations"] = self._durations(rows, found["rewards"], found.get("times"))
+            found["durations"] = self._durations(rows, rewards, is_nothing, found.get("times"))
+        if clipped is not None:
+            found["clipped"] = clipped
         return found
 
-    def _rewards(self, rows: Checked) -> Floats:
-        """Return the rewards, nan where there is none."""
-        values = shares(rows, self._outcome)
-        return 1.0 - values if "loss" in self._columns else values
+    def _rewards(self, rows: Checked) -> tuple[Floats, Mask, Mask | None]:
+        """Return the rewards, nan where there is none; which of them may stand for nothing yet; which were clipped."""
+        if self._scale is None:
+            values = shares(rows, self._outcome, NOT_A_REWARD)
+            rewards = 1.0 - values if "loss" in self._columns else values
+            return rewards, rewards == 0, None
+        given = numbers(rows.frame[self._outcome])
+        rows.reject(given.is_wrong, self._outcome, NO_NUMBER)
+        losses, clipped = self._scale.losses(given.values)
+        if self._scale.beyond == "refuse":
+            range_ = f"from {self._scale.lowest:g} to {self._scale.highest:g}"
+            rows.reject(clipped, self._outcome, BEYOND, range_)
+        return 1.0 - losses, given.values == 0, clipped
 
-    def _durations(self, rows: Checked, rewards: Floats, times: Floats | None) -> Floats:
+    def _durations(self, rows: Checked, rewards: Floats, is_nothing: Mask, times: Floats | None) -> Floats:
         """Return how much time outcomes took, inf where they have not come; mark the rewards of those."""
         name = self._when or ""
         timed = "outcome_time" in self._columns
@@ -103,8 +124,8 @@ class DecisionReader:
                 raise InvalidValue(f"{name} has lengths of time, but {self._columns['time']} has numbers", "delay")
             self._clock.in_seconds = True
         rows.reject(~given.is_empty & np.isnan(rewards), name, NO_REWARD, self._outcome)
-        rows.reject(given.is_empty & (rewards > 0), self._outcome, NO_OUTCOME_TIME, name)
-        rewards[given.is_empty & (rewards == 0)] = _NOTHING_YET
+        rows.reject(given.is_empty & ~is_nothing & ~np.isnan(rewards), self._outcome, NO_OUTCOME_TIME, name)
+        rewards[given.is_empty & is_nothing] = _NOTHING_YET
         took = given.values
         if times is not None and timed:
             took = _differences(given.values, times)
@@ -121,6 +142,8 @@ class DecisionReader:
         if nothing_yet := int(np.count_nonzero(rewards == _NOTHING_YET)):
             rewards[rewards == _NOTHING_YET] = np.nan
             self._note_nothing_yet(nothing_yet)
+        if (clipped := columns.get("clipped")) is not None and self._scale is not None:
+            self._note_clipped(int(np.count_nonzero(clipped & ~np.isnan(rewards))), self._scale)
         labels, arms = self._labels.sorted(columns.pop("arms"))
         times, took = columns.get("times"), columns.get("durations")
         return Log(
@@ -148,6 +171,14 @@ class DecisionReader:
             return waits_of(times, took)
         return np.maximum(np.ceil(took * self._accrual - _ROUNDING), 0.0)
 
+    def _note_clipped(self, count: int, scale: Scale) -> None:
+        if count:
+            values = "1 value" if count == 1 else f"{count:,} values"
+            lies, its = ("lies", "its end") if count == 1 else ("lie", "its ends")
+            self.notes.append(
+                f"{values} of {self._outcome} {lies} beyond {scale.lowest:g} to {scale.highest:g}: clipped to {its}."
+            )
+
     def _note_nothing_yet(self, count: int) -> None:
         rows = "1 row has" if count == 1 else f"{count:,} rows have"
         what = "it counts as a decision" if count == 1 else "they count as decisions"
@@ -157,11 +188,11 @@ class DecisionReader:
         )
 
 
-def shares(rows: Checked, name: str) -> Floats:
-    """Return numbers from 0 to 1, nan where there is none; other rows are bad."""
+def shares(rows: Checked, name: str, reason: Reason = NO_SHARE) -> Floats:
+    """Return numbers from 0 to 1, nan where there is none; other rows are bad, for this reason."""
     given = numbers(rows.frame[name], truths=True)
     rows.reject(given.is_wrong, name, NO_NUMBER)
-    rows.reject((given.values < 0) | (given.values > 1), name, NO_SHARE)
+    rows.reject((given.values < 0) | (given.values > 1), name, reason)
     return given.values
 
 

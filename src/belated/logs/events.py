@@ -6,6 +6,7 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 
 from belated.errors import InvalidValue
+from belated.logs.changes import Change
 from belated.logs.log import Arm, Log
 
 
@@ -13,10 +14,14 @@ class EventLog:
     """Takes events one after the other and makes a log of them. Decisions are told by their rounds, or by ids."""
 
     def __init__(self, labels: Sequence[Arm] | None = None) -> None:
-        """labels: of all arms, if they are known; otherwise those that were chosen count, sorted by their labels."""
+        """labels: of all arms, if they are known; otherwise those that were chosen count, sorted by their labels.
+
+        Arms that come later are named last, in the order of their coming.
+        """
         self._labels = list(labels or ())
         self._fixed = labels is not None
         self._places = {label: k for k, label in enumerate(self._labels)}
+        self._changes: list[Change] = []
         self._index: dict[Hashable, int] = {}
         self._arms = array("q")
         self._propensities = array("d")
@@ -34,8 +39,7 @@ class EventLog:
         if place is None:
             if self._fixed:
                 raise InvalidValue(f"decision {id!r} has the arm {arm!r}; known are {self._labels}", "arm")
-            place = self._places[arm] = len(self._labels)
-            self._labels.append(arm)
+            place = self._add(arm)
         self._index[id] = len(self._arms)
         self._arms.append(place)
         self._propensities.append(np.nan if propensity is None else propensity)
@@ -54,6 +58,20 @@ class EventLog:
             self._waits[place] = len(self._arms) - 1 - place
             self._durations[place] = self._tell(at) - self._times[place]
 
+    def changed(self, arm: Arm, present: bool) -> None:
+        """Note that an arm came, anew or back, or that it left."""
+        place = self._places.get(arm)
+        if place is None:
+            if self._fixed and not present:
+                raise InvalidValue(f"arm {arm!r} leaves; known are {self._labels}", "arm")
+            place = self._add(arm)
+        self._changes.append(Change(len(self._arms), place, present))
+
+    def _add(self, arm: Arm) -> int:
+        place = self._places[arm] = len(self._labels)
+        self._labels.append(arm)
+        return place
+
     def _tell(self, at: float | None) -> float:
         """Return the time, which does not go back; nan where it is not known."""
         if at is None:
@@ -65,16 +83,21 @@ class EventLog:
         """Return the log so far."""
         order = list(range(len(self._labels)))
         if not self._fixed:
-            order.sort(key=lambda k: (str(type(self._labels[k])), self._labels[k]))
+            came = {change.arm: change.present for change in reversed(self._changes)}
+            newcomers = [k for k in dict.fromkeys(change.arm for change in self._changes) if came[k]]
+            order = sorted(set(order) - set(newcomers), key=lambda k: (str(type(self._labels[k])), self._labels[k]))
+            order += newcomers
+        places = np.argsort(order)
         times, durations = np.array(self._times), np.array(self._durations)
         is_timed = times.size > 0 and not np.isnan(times).any() and not np.isnan(durations).any()
         return Log(
             labels=tuple(self._labels[k] for k in order),
-            arms=np.argsort(order)[np.array(self._arms, dtype=np.int64)],
+            arms=places[np.array(self._arms, dtype=np.int64)],
             rewards=np.array(self._rewards),
             propensities=np.array(self._propensities),
             waits=np.array(self._waits),
             times=times if is_timed else None,
             durations=durations if is_timed else None,
             in_seconds=is_timed,
+            changes=tuple(change._replace(arm=int(places[change.arm])) for change in self._changes),
         )

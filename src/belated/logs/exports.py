@@ -17,7 +17,7 @@ from belated.logs.rejections import NO_ROUND, NO_SHARE, NOT_MADE, Checked, Rejec
 from belated.logs.times import Clock
 from belated.logs.values import texts
 
-_DECISION, _OUTCOMES = "decision", ("outcome", "default")
+_DECISION, _OUTCOMES = "decision", ("outcome", "default", "settled")
 Table = dict[str, npt.NDArray[Any]]
 
 

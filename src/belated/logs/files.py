@@ -18,6 +18,7 @@ from belated.logs.json_files import JsonFile
 from belated.logs.log import Arm, Log
 from belated.logs.pieces import Source
 from belated.logs.rejections import Rejections
+from belated.logs.scale import Scale
 
 _KINDS: dict[str, Callable[[Path], Source]] = {
     ".csv": CsvFile,
@@ -47,6 +48,7 @@ def read_log(
     bad_rows: str = "refuse",
     arms: Sequence[Arm] | None = None,
     accrual: float | None = None,
+    scale: Scale | None = None,
     **columns: str | None,
 ) -> Log:
     """Return the log in a file.
@@ -62,12 +64,15 @@ def read_log(
         The labels of all arms, in their order; otherwise those that were chosen count, sorted.
     accrual
         How many decisions are made in a unit of the delay, where a log has delays, but no times; default: 1.
+    scale
+        The range of outcomes in units of their own, such as revenue: a column `value` is then read in place of a reward
+        or a loss, if there is one. Values beyond the range are clipped and counted, or bad, as the scale says.
     columns
-        The names of columns, where they are not what one would guess: arm; reward or loss; propensity; time, when the
-        decision was made: a round, a number or a date; outcome_time, when its outcome came, or delay, how much time it
-        took; id.
+        The names of columns, where they are not what one would guess: arm; reward, loss or value; propensity; time,
+        when the decision was made: a round, a number or a date; outcome_time, when its outcome came, or delay, how much
+        time it took; id.
     """
-    return read_log_file(path, bad_rows=bad_rows, arms=arms, accrual=accrual, **columns).log
+    return read_log_file(path, bad_rows=bad_rows, arms=arms, accrual=accrual, scale=scale, **columns).log
 
 
 def read_log_file(
@@ -76,6 +81,7 @@ def read_log_file(
     bad_rows: str = "refuse",
     arms: Sequence[Arm] | None = None,
     accrual: float | None = None,
+    scale: Scale | None = None,
     **columns: str | None,
 ) -> ReadLog:
     """Return the log in a file, with the columns that were used, the rows that were left out, and notes.
@@ -89,7 +95,7 @@ def read_log_file(
     check_known(columns)
     with needs_extra("reading logs", "logs"):
         import polars  # noqa: F401
-    return _read(_KINDS[suffix](path), bad_rows, arms, accrual, columns)
+    return _read(_KINDS[suffix](path), bad_rows, arms, accrual, scale, columns)
 
 
 def frame_log(
@@ -98,13 +104,14 @@ def frame_log(
     bad_rows: str = "refuse",
     arms: Sequence[Arm] | None = None,
     accrual: float | None = None,
+    scale: Scale | None = None,
     **columns: str | None,
 ) -> Log:
     """Return the log in a frame of polars or pandas; parameters are those of `read_log`."""
     check_known(columns)
     with needs_extra("reading logs", "logs"):
         import polars  # noqa: F401
-    return _read(Frame(frame), bad_rows, arms, accrual, columns).log
+    return _read(Frame(frame), bad_rows, arms, accrual, scale, columns).log
 
 
 def _read(
@@ -112,6 +119,7 @@ def _read(
     bad_rows: str,
     arms: Sequence[Arm] | None,
     accrual: float | None,
+    scale: Scale | None,
     columns: Mapping[str, str | None],
 ) -> ReadLog:
     if bad_rows not in BAD_ROWS:
@@ -122,8 +130,8 @@ def _read(
     if has_events(source.columns):
         reader = EventReader(source, rejections, arms)
     elif source.columns:
-        found = found_columns(source.name, source.columns, columns)
-        reader = DecisionReader(source, found, rejections, arms, accrual)
+        found = found_columns(source.name, source.columns, columns, scale is not None)
+        reader = DecisionReader(source, found, rejections, arms, accrual, scale)
     if reader is not None:
         reader.read()
     else:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from belated.errors import InvalidValue, check_count, check_positive, check_share, is_whole
+from belated.logs.changes import Change, arms_at_first, check_changes
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -43,6 +44,10 @@ class Log:
     """How much time each outcome took, in the unit of `times`; inf where it has not come; None where nobody knows."""
     in_seconds: bool = False
     """Whether times and durations are in seconds; otherwise the unit is the log's own."""
+    changes: tuple[Change, ...] = ()
+    """Arms that came and left, in the order of time: (after how many decisions, its place in `labels`, whether it
+    came). Arms that were not there at the beginning are the last ones in `labels`, in the order of their coming.
+    """
 
     def __post_init__(self) -> None:
         size = self.arms.size
@@ -74,6 +79,10 @@ class Log:
                 "distributions",
             )
 
+        if self.changes:
+            object.__setattr__(self, "changes", tuple(Change(*change) for change in self.changes))
+            check_changes(self.arms, len(self.labels), self.changes)
+
     def _check(self, name: str, wrong: NDArray[np.bool_], allowed: str) -> None:
         if wrong.any():
             k = int(np.argmax(wrong))
@@ -91,11 +100,13 @@ class Log:
         distributions: Values | None = None,
         waits: Values | None = None,
         labels: Sequence[Arm] | None = None,
+        changes: Iterable[tuple[int, Arm, bool]] = (),
     ) -> "Log":
         """Return the log of decisions given as arrays: the label of each arm, the reward (nan: not known), …
 
         With `labels` the arms are named in this order, whether they were chosen or not; otherwise those that were
-        chosen are, in the order of their first decisions.
+        chosen are, in the order of their first decisions. `changes` tells which arms came or left: (after how many
+        decisions, label, whether it came). Arms that were not there at the beginning are named last.
         """
         given = arms.tolist() if isinstance(arms, np.ndarray) else list(arms)
         place, names = _places(given, labels)
@@ -106,6 +117,7 @@ class Log:
             propensities=_numbers("propensities", propensities, len(given)),
             waits=None if waits is None else _numbers("waits", waits, len(given)),
             distributions=None if distributions is None else np.asarray(distributions, dtype=np.float64),
+            changes=_changes(names, changes),
         )
 
     @classmethod
@@ -116,11 +128,13 @@ class Log:
         rewards: Mapping[Any, float] | Iterable[tuple[Any, float]] | None = None,
         losses: Mapping[Any, float] | Iterable[tuple[Any, float]] | None = None,
         labels: Sequence[Arm] | None = None,
+        changes: Iterable[tuple[int, Arm, bool]] = (),
     ) -> "Log":
         """Return the log of a list of decisions, in the order in which they were made, and of their outcomes.
 
         A decision is a `Decision`, or (id, arm), or (id, arm, propensity). Where ids are whole numbers, such as rounds,
-        they must grow. Outcomes are told by the id of their decision, as a mapping or as pairs.
+        they must grow. Outcomes are told by the id of their decision, as a mapping or as pairs. `labels` and
+        `changes` are as in `from_arrays`.
         """
         rows = [tuple(decision) for decision in decisions]
         for k, row in enumerate(rows):
@@ -146,7 +160,12 @@ class Log:
         values = [_by_id(index, name, given) for name, given in (("rewards", rewards), ("losses", losses))]
         propensities = [row[2] if len(row) == 3 else None for row in rows]
         return cls.from_arrays(
-            [row[1] for row in rows], values[0], losses=values[1], propensities=propensities, labels=labels
+            [row[1] for row in rows],
+            values[0],
+            losses=values[1],
+            propensities=propensities,
+            labels=labels,
+            changes=changes,
         )
 
     def __repr__(self) -> str:
@@ -229,13 +248,18 @@ class Log:
         return float(max(self.times[-1], (self.times + self.durations)[came].max(initial=-np.inf)))
 
     @property
+    def first_arms(self) -> int:
+        """How many arms there were at the beginning."""
+        return arms_at_first(len(self.labels), self.changes)
+
+    @property
     def settled(self) -> int:
         """How many decisions, from the first on, have all their outcomes."""
         missing = np.isnan(self.rewards)
         return int(np.argmax(missing)) if missing.any() else self.arms.size
 
     def head(self, decisions: int) -> "Log":
-        """Return the log of the first decisions, with all that is known of them now."""
+        """Return the log of the first decisions, with all that is known of them now; later changes are to come."""
         kept = slice(0, decisions)
         names = ("arms", "rewards", "propensities", "waits", "distributions", "times", "durations")
         return replace(self, **{name: values[kept] for name in names if (values := getattr(self, name)) is not None})
@@ -269,6 +293,16 @@ def _places(given: Sequence[Arm], labels: Sequence[Arm] | None) -> tuple[Integer
         raise InvalidValue(
             f"decisions[{given.index(error.args[0])}] has the arm {error.args[0]!r}; known are {shown}", "arms"
         ) from None
+
+
+def _changes(names: tuple[Arm, ...], changes: Iterable[tuple[int, Arm, bool]]) -> tuple[Change, ...]:
+    place = {name: k for k, name in enumerate(names)}
+    found = []
+    for after, arm, present in changes:
+        if arm not in place:
+            raise InvalidValue(f"changes has the arm {arm!r}; known are {', '.join(map(repr, names))}", "changes")
+        found.append(Change(after, place[arm], present))
+    return tuple(found)
 
 
 def _rewards(rewards: Values | None, losses: Values | None) -> Floats:

@@ -39,6 +39,11 @@ NO_LABEL = Reason("{column} is no label", "{column} is {value!r}; the label of a
 UNKNOWN_ARM = Reason("{column} is not a known arm", "{column} is {value!r}; {detail}")
 NO_NUMBER = Reason("{column} is not a number", "{column} is {value!r}; a number is needed")
 NO_SHARE = Reason("{column} is not from 0 to 1", "{column} is {value!r}; a number from 0 to 1 is needed")
+NOT_A_REWARD = Reason(
+    NO_SHARE.counted,
+    NO_SHARE.told + ", or a range for a value in other units: name {column} as value, and give lowest and highest",
+)
+BEYOND = Reason("{column} is beyond the range", "{column} is {value!r}; a number {detail} is needed")
 NO_PROPENSITY = Reason(
     "{column} is not above 0 and at most 1", "{column} is {value!r}; a number above 0, at most 1 is needed"
 )

@@ -2,9 +2,15 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from belated.errors import InvalidValue
+
+Floats = NDArray[np.float64]
+Number = TypeVar("Number", float, Floats)
 
 BETTER = ("higher", "lower")
 BEYOND = ("clip", "refuse")
@@ -68,11 +74,17 @@ class Scale:
         share = (inside - self.lowest) / self.span
         return Scaled((1.0 - share if self.better == "higher" else share) + 0.0, inside != value)
 
-    def value(self, loss: float) -> float:
+    def losses(self, values: Floats) -> tuple[Floats, NDArray[np.bool_]]:
+        """Return the losses of many values, nan for nan, and which of them were clipped."""
+        inside = np.clip(values, self.lowest, self.highest)
+        shares = (inside - self.lowest) / self.span
+        return (1.0 - shares if self.better == "higher" else shares) + 0.0, (inside != values) & ~np.isnan(values)
+
+    def value(self, loss: Number) -> Number:
         """Return the value that a loss stands for, the mean value where it is a mean loss."""
         return self.lowest + (1.0 - loss if self.better == "higher" else loss) * self.span
 
-    def difference(self, reward: float) -> float:
+    def difference(self, reward: Number) -> Number:
         """Return a difference of mean rewards as a difference of mean values."""
         return reward * self.span if self.better == "higher" else -reward * self.span
 

@@ -100,6 +100,12 @@ def cannot_carry(log: Log) -> str | None:
             "the log does not say with which probability its arms were chosen; a column of propensities is needed, or"
             " arms that are said to be assigned at random: uniform, or by the shares of the log (--assigned)"
         )
+    if log.changes:
+        after, arm, present = log.changes[-1]
+        return (
+            f"arms came and went while the log was made: {log.labels[arm]!r} {'came' if present else 'left'} after"
+            f" {after:,} of {log.arms.size:,} decisions, and a learner cannot be offered an arm that was not there"
+        )
     chosen = np.bincount(log.arms, minlength=len(log.labels))
     if not chosen.all():
         return f"arm {log.labels[int(np.argmin(chosen))]!r} was never chosen: nothing is known of it"

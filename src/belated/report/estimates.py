@@ -17,15 +17,21 @@ MOST_CURVES = 7
 
 def arms_table(estimates: Estimates) -> Table:
     """Return the arms with their means, the best first."""
-    ranked = sorted(estimates.arms, key=lambda each: -np.nan_to_num(each.mean.value, nan=-1.0))
+    ranked = estimates.ranked
     rows = [
-        [str(each.arm), f"{each.decisions:,}", f"{each.outcomes:,}", number(each.mean.value), _between(each.mean)]
+        [
+            estimates.name(each.arm),
+            f"{each.decisions:,}",
+            f"{each.outcomes:,}",
+            number(each.mean.value),
+            _between(each.mean),
+        ]
         for each in ranked[:MOST_ROWS]
     ]
     if len(ranked) > MOST_ROWS:
         rows.append([f"… {len(ranked) - MOST_ROWS:,} more", "", "", "", ""])
     sure = f"{100 * (1 - estimates.alpha):g} % interval"
-    numbers = [Column(name, right=True) for name in ("decisions", "outcomes used", "mean reward")]
+    numbers = [Column(name, right=True) for name in ("decisions", "outcomes used", f"mean {estimates.measure}")]
     return Table([Column("arm", fold=True), *numbers, Column(sure)], rows)
 
 
@@ -38,7 +44,7 @@ def differences_table(estimates: Estimates) -> Table:
     if len(estimates.differences) > MOST_ROWS:
         rows.append([f"… {len(estimates.differences) - MOST_ROWS:,} more", "", ""])
     sure = f"{100 * (1 - estimates.alpha):g} % interval"
-    return Table([Column("difference", fold=True), Column("mean reward", right=True), Column(sure)], rows)
+    return Table([Column("difference", fold=True), Column(f"mean {estimates.measure}", right=True), Column(sure)], rows)
 
 
 def sentences(estimates: Estimates) -> str:
@@ -50,7 +56,8 @@ def sentences(estimates: Estimates) -> str:
     ):
         if uplift is not None:
             between = _between(uplift, signed=True)
-            lines.append(f"Uplift: a decision brought {_signed(uplift.value)} reward against {instead} ({between}).")
+            brought = f"{_signed(uplift.value)} {estimates.measure}"
+            lines.append(f"Uplift: a decision brought {brought} against {instead} ({between}).")
     lines += [f"Note: {note}" for note in estimates.notes]
     lines += [f"Holds if: {assumption}" for assumption in estimates.assumptions]
     return "\n".join(lines)
@@ -67,7 +74,9 @@ def _signed(value: float) -> str:
 
 def draw_course(course: Course) -> Any:
     """Return a figure of each arm's mean and interval against the number of decisions."""
-    order = np.argsort(-np.nan_to_num(course.means[-1], nan=-1.0), kind="stable")[:MOST_CURVES]
+    scale = course.scale
+    last_means = course.means[-1] if scale is None or scale.better == "higher" else -course.means[-1]
+    order = np.argsort(-np.nan_to_num(last_means, nan=-np.inf), kind="stable")[:MOST_CURVES]
     with settings():
         from matplotlib.ticker import LogLocator, NullFormatter
 
@@ -98,12 +107,13 @@ def draw_course(course: Course) -> Any:
                 color="#555555",
             )
         shown = x >= begin
-        lowest = float(course.lows[shown][:, order].min())
-        highest = float(course.highs[shown][:, order].max())
+        lowest = float(np.nanmin(course.lows[shown][:, order]))
+        highest = float(np.nanmax(course.highs[shown][:, order]))
         last = float(course.highs[-1, order].max() - course.lows[-1, order].min())
-        # early intervals reach from 0 to 1; what is known at the end should not be squeezed into a line
+        # early intervals reach over the whole range; what is known at the end should not be squeezed into a line
         middle = float(np.nanmean(course.means[-1, order]))
-        axes.set_ylim(max(lowest, middle - 5 * last, 0.0), min(highest, middle + 5 * last, 1.0))
+        bottom, top = (0.0, 1.0) if scale is None else (scale.lowest, scale.highest)
+        axes.set_ylim(max(lowest, middle - 5 * last, bottom), min(highest, middle + 5 * last, top))
         axes.set_xscale("log")
         axes.set_xlim(begin, max(int(x[-1]), begin + 1))
         axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
@@ -112,8 +122,9 @@ def draw_course(course: Course) -> Any:
         axes.grid(True, which="major")
         axes.tick_params(which="minor", length=0)
         axes.set_xlabel("settled decisions" if course.outcomes == "settled" else "decisions")
-        axes.set_ylabel("mean reward")
+        measure = "reward" if scale is None else "value"
+        axes.set_ylabel(f"mean {measure}")
         sure = f"{100 * (1 - course.alpha):g} %"
-        axes.set_title(f"Mean reward of each arm, {sure} intervals that hold at all times", pad=8)
+        axes.set_title(f"Mean {measure} of each arm, {sure} intervals that hold at all times", pad=8)
         axes.legend(loc="best", title=None if len(order) == len(course.labels) else f"best {len(order)} arms")
     return figure

@@ -31,6 +31,7 @@ logger = logging.getLogger("belated.service")
 WATCH_SECONDS = 0.5
 """How often a worker notes how long commands have been waiting."""
 _BELOW = ONE.removesuffix("{name}")
+_ARMS = "/arms/"
 _LONGEST = 200
 _ENCODED_SLASHES = (b"%2f", b"%5c")
 
@@ -121,9 +122,9 @@ class Application(Router):
         try:
             if twice:
                 raise ApiError("bad_request", "there is more than one Authorization header; one is needed")
-            name, endpoint = self._find(scope, method)
+            name, arm, endpoint = self._find(scope, method)
             route = endpoint.number
-            response = await endpoint.answer(service, name, scope, receive, authorization, length)
+            response = await endpoint.answer(service, name, scope, receive, authorization, length, arm)
         except Gone:
             return
         except Exception as error:
@@ -170,16 +171,20 @@ class Application(Router):
             asyncio.get_running_loop().call_soon(reply.set_exception, error)  # not while the request is being parsed
         return True
 
-    def _find(self, scope: Scope, method: str) -> tuple[str, Endpoint]:
-        """Return the experiment that a path names, if any, and what is to be done."""
+    def _find(self, scope: Scope, method: str) -> tuple[str, str, Endpoint]:
+        """Return the experiment and the arm that a path names, if any, and what is to be done."""
         path: str = scope["path"]
-        raw = scope.get("raw_path") or b""
-        if b"%" in raw and any(slash in raw.lower() for slash in _ENCODED_SLASHES):
-            raise ApiError("bad_request", "the path has an encoded slash, which no path of this service has")
-        name = ""
+        raw = (scope.get("raw_path") or b"").lower()
+        if b"%" in raw and any(slash in raw.partition(_ARMS.encode())[0] for slash in _ENCODED_SLASHES):
+            raise ApiError("bad_request", "the path has an encoded slash, which only labels of arms may have")
+        name = arm = ""
         if path.startswith(_BELOW):
             name, slash, rest = path[len(_BELOW) :].partition("/")
-            found = self._below.get(slash + rest) if name else None
+            rest = slash + rest
+            if rest.startswith(_ARMS):
+                arm, slash, word = rest.removeprefix(_ARMS).rpartition("/")
+                rest = f"{_ARMS}{{arm}}{slash}{word}" if arm else rest
+            found = self._below.get(rest) if name else None
         else:
             found = self._paths.get(path)
         if found is None:
@@ -188,7 +193,7 @@ class Application(Router):
         if endpoint is None:
             message = f"{method} is not possible here; {found.allowed} is"
             raise ApiError("wrong_method", message, allow=found.allowed)
-        return name, endpoint
+        return name, arm, endpoint
 
 
 class Reply:

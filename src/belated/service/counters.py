@@ -10,7 +10,7 @@ from belated.service.errors import STATUS
 SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000)
 SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 COUNTS = (
-    *("repeated", "conflict", "unknown", "busy", "failed_commits", "queue", "clock_offset", "damaged"),
+    *("repeated", "conflict", "unknown", "refused", "busy", "failed_commits", "queue", "clock_offset", "damaged"),
     *("waiting_since", "process", "connections", "connections_gave_way", "connections_refused"),
 )
 STATUSES = (*sorted({200, 201, *STATUS.values()}), 0)

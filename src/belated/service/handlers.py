@@ -9,15 +9,28 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from belated import __version__, learners
-from belated.api.types import MOST_SEED, Deadline, Experiments, Health, NewExperiment, OutcomeReceipt, OutcomeReport
+from belated.api.types import (
+    MOST_SEED,
+    Deadline,
+    Experiments,
+    Fallbacks,
+    Health,
+    NewArm,
+    NewExperiment,
+    OutcomeReceipt,
+    OutcomeReport,
+    ShareLimits,
+)
 from belated.errors import InvalidValue
 from belated.inference.method import Options
 from belated.ledger.base import ExperimentExists, LedgerError, LedgerUnavailable, TooManyExperiments
-from belated.ledger.commands import Change, Decide, Observe
+from belated.ledger.changing import AddArm, MoveArm, ReportFallbacks, SetLimits
+from belated.ledger.commands import Change, Command, Decide
 from belated.ledger.events import SECOND, ExperimentRecord, ExperimentSettings, Status
 from belated.ledger.export import FORMATS, pieces
+from belated.ledger.observing import Observe, Report
+from belated.ledger.state import ExperimentState
 from belated.live.labels import arm_labels
-from belated.live.recorded import RecordedBandit
 from belated.service import metrics, views
 from belated.service.errors import ApiError
 from belated.service.http import Asked, Request, Response, encode
@@ -59,8 +72,11 @@ def decision(name: str, body: Any, key: int | None) -> Asked:
 def outcome(name: str, body: Any, key: int | None) -> Asked:
     """Return what a report of an outcome, or of a list of them, asks for."""
     outcomes = body if isinstance(body, list) else [body]
-    losses = [(each.decision, _loss(body, k, each)) for k, each in enumerate(outcomes)]
-    return Asked(Observe(name, losses, key=key), len(outcomes), unwrap, _receipts if outcomes is body else _receipt)
+    reports = [
+        Report(each.decision, _loss(body, k, each), each.value, each.report, each.final)
+        for k, each in enumerate(outcomes)
+    ]
+    return Asked(Observe(name, reports, key=key), len(outcomes), unwrap, _receipts if outcomes is body else _receipt)
 
 
 def _as_it_is(service: "Service", answer: bytes) -> Response:
@@ -69,7 +85,7 @@ def _as_it_is(service: "Service", answer: bytes) -> Response:
 
 def _receipts(service: "Service", receipts: list[OutcomeReceipt]) -> Response:
     for receipt in receipts:
-        if receipt.receipt in ("repeated", "conflict", "unknown"):
+        if receipt.receipt in ("repeated", "conflict", "unknown", "refused"):
             service.counters.add(receipt.receipt)
     return Response(encode(receipts))
 
@@ -81,10 +97,12 @@ def _receipt(service: "Service", receipts: list[OutcomeReceipt]) -> Response:
         raise ApiError("conflict", str(receipt.message), "loss")
     if receipt.receipt == "unknown":
         raise ApiError("unknown_decision", str(receipt.message), "decision")
+    if receipt.receipt == "refused":
+        raise ApiError("invalid", str(receipt.message), str(receipt.field))
     return Response(encode(receipt))
 
 
-def _loss(body: Any, k: int, report: OutcomeReport) -> float:
+def _loss(body: Any, k: int, report: OutcomeReport) -> float | None:
     try:
         return report.as_loss
     except InvalidValue as error:
@@ -148,17 +166,34 @@ def _settings(body: NewExperiment) -> ExperimentSettings:
     arms: list[str | int] = list(range(body.arms)) if isinstance(body.arms, int) else body.arms
     seed = secrets.randbelow(MOST_SEED + 1) if body.seed is None else body.seed
     floor = body.share_floor or None
-    settings = ExperimentSettings(body.name, arms, body.learner, body.parameters, seed, body.missing, floor)
+    limits = body.limits if body.limits is not None and (body.limits.arms or body.limits.holdout) else None
+    settings = ExperimentSettings(
+        body.name,
+        arms,
+        body.learner,
+        body.parameters,
+        seed,
+        body.missing,
+        floor,
+        body.outcome,
+        body.reports,
+        limits,
+    )
     try:
-        RecordedBandit(len(arm_labels(arms)), body.learner, **settings.tuning)
+        arm_labels(arms)
+        ExperimentState(settings)
     except (ValueError, TypeError) as error:
-        raise ApiError("invalid", str(error)[:MOST_SAID], _field_of(error)) from None
+        raise ApiError("invalid", str(error)[:MOST_SAID], _field_of(error, settings)) from None
     return settings
 
 
-def _field_of(error: Exception) -> str:
+def _field_of(error: Exception, settings: ExperimentSettings | None = None) -> str:
     """Return the field of the request that a bandit's error is about."""
     field = getattr(error, "field", None)
+    if field in ("lowest", "highest", "better", "beyond"):
+        return below("outcome", str(field))
+    if field in ("shares", "holdout"):
+        return below("limits", "arms" if field == "shares" else "holdout")
     if field in ("arms", "learner", "seed", "share_floor"):
         return str(field)
     return below("parameters", str(field)) if field else "parameters"
@@ -199,8 +234,36 @@ async def archive(request: Request) -> Response:
 
 
 async def _change(request: Request, status: Status) -> Response:
-    await request.service.run(Change(request.name, status, key=request.key.number), 1, _unwrapped)
+    return await _shown(request, Change(request.name, status, key=request.key.number))
+
+
+async def _shown(request: Request, command: Command) -> Response:
+    """Carry a command out and return the experiment after it."""
+    await request.service.run(command, 1, _unwrapped)
     return Response((await request.service.show(request.name)).content)
+
+
+async def add_arm(request: Request) -> Response:
+    body: NewArm = request.body
+    return await _shown(request, AddArm(request.name, body.arm, key=request.key.number))
+
+
+async def retire_arm(request: Request) -> Response:
+    return await _shown(request, MoveArm(request.name, request.arm, True, key=request.key.number))
+
+
+async def restore_arm(request: Request) -> Response:
+    return await _shown(request, MoveArm(request.name, request.arm, False, key=request.key.number))
+
+
+async def set_limits(request: Request) -> Response:
+    body: ShareLimits = request.body
+    return await _shown(request, SetLimits(request.name, body, key=request.key.number))
+
+
+async def report_fallbacks(request: Request) -> Response:
+    body: Fallbacks = request.body
+    return await _shown(request, ReportFallbacks(request.name, body.id, body.arm, body.count, key=request.key.number))
 
 
 def _unwrapped(answer: Any) -> None:

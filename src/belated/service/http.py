@@ -39,11 +39,19 @@ class Response(msgspec.Struct):
 class Request:
     """A request, as a handler sees it."""
 
-    __slots__ = ("body", "key", "name", "query", "receive", "service")
+    __slots__ = ("arm", "body", "key", "name", "query", "receive", "service")
 
     def __init__(
-        self, service: "Service", name: str, query: dict[str, str], body: Any, receive: Receive, key: Caller = NOBODY
+        self,
+        service: "Service",
+        name: str,
+        query: dict[str, str],
+        body: Any,
+        receive: Receive,
+        key: Caller = NOBODY,
+        arm: str = "",
     ) -> None:
+        self.arm = arm
         self.key = key
         self.service = service
         self.name = name
@@ -154,6 +162,7 @@ class Endpoint:
         receive: Receive,
         authorization: bytes | None,
         length: bytes | None,
+        arm: str = "",
     ) -> Response:
         """Check the key, read the body, and return what the handler makes of it."""
         operation = self._operation
@@ -168,7 +177,7 @@ class Endpoint:
                 message = f"the body is a list of {len(body):,}; this service takes at most {limits.at_once:,} at once"
                 raise ApiError("invalid", message)
         query = _query(operation, scope["query_string"]) if operation.query else {}
-        return await self._handler(Request(service, name, query, body, receive, key))
+        return await self._handler(Request(service, name, query, body, receive, key, arm))
 
 
 async def send_response(response: Response, send: Send, request_id: bytes, is_head: bool = False) -> None:

@@ -29,6 +29,8 @@ class Figures(NamedTuple):
     held: int
     outstanding: int
     skipped: int
+    clipped: int
+    fallbacks: int
     delays: list[int]
     delay_sum: float
 
@@ -39,11 +41,13 @@ def experiment(state: ExperimentState) -> Figures:
         state.settings.name,
         state.bandit.rounds,
         state.fates[Fate.USED],
-        state.fates[Fate.SKIPPED] + state.fates[Fate.LATE],
+        state.skipped_outcomes,
         state.defaults,
         state.held,
         state.bandit.outstanding,
         state.bandit.skipped,
+        state.clipped,
+        state.fallbacks,
         list(state.histogram.counts),
         state.histogram.total,
     )
@@ -78,6 +82,10 @@ class _Everything(Collector):
         held = GaugeMetricFamily("belated_held", "Outcomes kept until their deadlines pass.", labels=by_name)
         outstanding = GaugeMetricFamily("belated_outstanding", "Decisions still waited for.", labels=by_name)
         skipped = CounterMetricFamily("belated_skipped", "Decisions that the learner gave up on.", labels=by_name)
+        clipped = CounterMetricFamily("belated_clipped", "Outcomes beyond the range of their units.", labels=by_name)
+        fallbacks = CounterMetricFamily(
+            "belated_fallbacks", "Decisions made without the service, as far as it was told.", labels=by_name
+        )
         delays = HistogramMetricFamily("belated_delay_seconds", "From decisions to their outcomes.", labels=by_name)
         for each in self._experiments:
             name = [each.name]
@@ -88,8 +96,10 @@ class _Everything(Collector):
             held.add_metric(name, each.held)
             outstanding.add_metric(name, each.outstanding)
             skipped.add_metric(name, each.skipped)
+            clipped.add_metric(name, each.clipped)
+            fallbacks.add_metric(name, each.fallbacks)
             delays.add_metric(name, _buckets(BOUNDS, each.delays), each.delay_sum)
-        yield from (decisions, outcomes, defaults, held, outstanding, skipped, delays)
+        yield from (decisions, outcomes, defaults, held, outstanding, skipped, clipped, fallbacks, delays)
         yield from self._of_workers()
         yield from self._of_requests()
         yield from self._of_processes()
@@ -124,7 +134,7 @@ class _Everything(Collector):
         seconds = HistogramMetricFamily("belated_commit_seconds", "How long commits took.", labels=by_worker)
         for k, counters in enumerate(self._all_counters):
             worker = [str(k)]
-            for receipt in ("repeated", "conflict", "unknown"):
+            for receipt in ("repeated", "conflict", "unknown", "refused"):
                 refused.add_metric([str(k), receipt], counters.get(receipt))
             busy.add_metric(worker, counters.get("busy"))
             failed.add_metric(worker, counters.get("failed_commits"))

@@ -51,6 +51,10 @@ def _described(operation: Operation, schema_of: dict[str, Any]) -> dict[str, Any
         described["security"] = [{"key": []}]
         described["description"] = f"Needs a key with the role {operation.role}."
     parameters = [_name()] if "{name}" in operation.path else []
+    if "{arm}" in operation.path:
+        schema = {"type": "string", "minLength": 1, "maxLength": 200}
+        about = "the label of the arm; as text, where it is a number"
+        parameters.append({"name": "arm", "in": "path", "required": True, "description": about, "schema": schema})
     parameters += [_parameter(query) for query in operation.query]
     if parameters:
         described["parameters"] = parameters
@@ -88,7 +92,7 @@ def _refusals(operation: Operation) -> dict[int, list[str]]:
         codes += ["busy", "uncertain"]
     if "unknown_experiment" in operation.refusals:
         codes.append("damaged")
-    if operation.query:
+    if operation.query or "{arm}" in operation.path:
         codes.append("invalid")
     if operation.handler.__name__ == "stream":
         codes.append("busy")

@@ -92,8 +92,9 @@ class Reader:
         ledger, record = self._processor.ledger, taken.record
         with kept.lock:
             try:
-                method = kept.method(ledger, record, taken.totals, taken.until, _with_label(record, options))
-                return encode(views.estimates(name, method.estimates()))
+                method = kept.method(ledger, record, taken.totals, taken.until, _with_label(taken.totals, options))
+                found, scale = method.estimates(), record.settings.scale
+                return encode(views.estimates(name, found if scale is None else found.in_units(scale)))
             except InvalidValue as error:
                 raise ApiError("invalid", str(error), error.field) from None
 
@@ -103,7 +104,8 @@ class Reader:
             raise ApiError(found.code, found.message, found.field)
         number = found.record.number
         with self._lock:
-            kept = self._settled.setdefault(number, SettledDecisions(len(found.record.settings.arms)))
+            settings = found.record.settings
+            kept = self._settled.setdefault(number, SettledDecisions(len(settings.arms), settings.hears))
             self._settled.move_to_end(number)
             if len(self._settled) > MOST_SHOWN:
                 self._settled.popitem(last=False)
@@ -134,10 +136,10 @@ class _Taken(NamedTuple):
 def _taken(view: View) -> _Taken:
     state = view.state
     waiting = sum(state.decisions) - sum(state.outcomes) - state.held
-    return _Taken(view.record, state.position, Totals(tuple(state.decisions), waiting))
+    return _Taken(view.record, state.position, Totals(tuple(state.labels), tuple(state.decisions), waiting))
 
 
-def _with_label(record: ExperimentRecord, options: Options) -> Options:
+def _with_label(totals: Totals, options: Options) -> Options:
     """Return options whose control is the label of an arm, which may be a number."""
-    labels = {str(label): label for label in record.settings.arms}
+    labels = {str(label): label for label in totals.labels}
     return options._replace(control=labels.get(str(options.control), options.control))

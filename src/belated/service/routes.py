@@ -11,10 +11,13 @@ from belated.api.types import (
     Experiment,
     ExperimentEstimates,
     Experiments,
+    Fallbacks,
     Health,
+    NewArm,
     NewExperiment,
     OutcomeReceipt,
     OutcomeReport,
+    ShareLimits,
 )
 from belated.inference.stream import OUTCOMES
 from belated.ledger.export import FORMATS
@@ -124,6 +127,56 @@ OPERATIONS = [
             ("resume", "Allow new decisions again after a pause.", handlers.resume),
             ("archive", "Stop new decisions for good. Outcomes are still accepted.", handlers.archive),
         )
+    ),
+    Operation(
+        "POST",
+        f"{ONE}/arms",
+        "Add an arm. It takes part from the next decision on; what is known of the others stays.",
+        handlers.add_arm,
+        "admin",
+        {200: Experiment},
+        body=NewArm,
+        refusals=("unknown_experiment", "archived", "retired"),
+    ),
+    *(
+        Operation(
+            "POST",
+            f"{ONE}/arms/{{arm}}/{word}",
+            summary,
+            handler,
+            "admin",
+            {200: Experiment},
+            refusals=("unknown_experiment", "unknown_arm", "archived"),
+        )
+        for word, summary, handler in (
+            (
+                "retire",
+                "Retire an arm: it is not chosen any more. Outcomes of its decisions are still accepted, but not"
+                " learned from.",
+                handlers.retire_arm,
+            ),
+            ("restore", "Bring a retired arm back. The learner takes it for a new one.", handlers.restore_arm),
+        )
+    ),
+    Operation(
+        "PUT",
+        f"{ONE}/limits",
+        "Limit the shares of arms, in place of the limits so far; an empty object lifts them all.",
+        handlers.set_limits,
+        "admin",
+        {200: Experiment},
+        body=ShareLimits,
+        refusals=("unknown_experiment", "archived"),
+    ),
+    Operation(
+        "POST",
+        f"{ONE}/fallbacks",
+        "Tell how often an arm was shown without a decision of the service, while it was away. An id counts once.",
+        handlers.report_fallbacks,
+        "decide",
+        {200: Experiment},
+        body=Fallbacks,
+        refusals=("unknown_experiment", "unknown_arm", "archived"),
     ),
     Operation(
         "GET",

@@ -48,20 +48,37 @@ def experiment(view: View, digest: bool = False) -> Experiment:
         warnings=list(bandit.warnings),
         outcomes=OutcomeCounts(
             used=state.fates[Fate.USED],
-            skipped=state.fates[Fate.SKIPPED] + state.fates[Fate.LATE],
+            skipped=state.skipped_outcomes,
             defaults=state.defaults,
             held=state.held,
+            clipped=state.clipped,
         ),
         delays=DelayQuantiles(_quantiles(state.delays_rounds, 1), _quantiles(state.delays_seconds, SECOND)),
-        arms=[
-            ArmState(arm, probability, decisions, outcomes, loss / outcomes if outcomes else None)
-            for arm, probability, decisions, outcomes, loss in zip(
-                settings.arms, bandit.distribution.tolist(), state.decisions, state.outcomes, state.losses, strict=True
-            )
-        ],
+        arms=[_arm(view, k, probability) for k, probability in enumerate(bandit.distribution.tolist())],
         events=state.position,
         share_floor=settings.share_floor or 0.0,
+        outcome=settings.outcome,
+        reports=settings.reports,
+        limits=state.limits,
+        fallbacks=state.fallbacks,
         digest=state.digest() if digest else UNSET,
+    )
+
+
+def _arm(view: View, arm: int, probability: float) -> ArmState:
+    state, settings = view.state, view.record.settings
+    outcomes, roster = state.outcomes[arm], state.bandit.roster
+    mean = state.losses[arm] / outcomes if outcomes else None
+    present = roster.has(arm)
+    return ArmState(
+        state.label(arm),
+        probability,
+        state.decisions[arm],
+        outcomes,
+        mean,
+        present,
+        None if mean is None or settings.scale is None else settings.scale.value(mean),
+        roster.entered[arm] if present else 0,
     )
 
 
