@@ -296,7 +296,7 @@ def rearmed(state: Floats, n_arms: int, kept: Integers) -> Floats:
     first = ftrl.size(n_arms)
     own = rearm.leader(state[:first], n_arms, kept)
     more = state[first : first + MORE].copy()
-    q = np.full(kept.size, 1.0 / kept.size)
+    q = np.full(kept.size, 1.0 / kept.size if own[ROUND] else 0.0)
     table = by_age.rearmed(state[first + MORE + n_arms :], n_arms, kept)
     if own[ROUND]:
         came = int(own[ROUND]) if (kept == NEW).any() else int(own[ARMS]) >> ARM_BITS
