@@ -34,7 +34,7 @@ def league(options: argparse.Namespace, out: Output) -> int:
         able = tuple(each for each in chosen if any(can_play(each, cell) for cell in cells))
         for each in chosen:
             if each not in able:
-                out.note(f"learner {each.label} is left out: {objection(each, cells[0])}")
+                out.note(f"left out: {objection(each, cells[0])}")
         chosen = able
     return _run(options, chosen, cells, out)
 

@@ -118,7 +118,7 @@ class _Wrapped(Environment, registered=False):
 def check_same_arms(environment: Environment, rounds: int) -> None:
     """Refuse an environment in which arms come and go."""
     if environment.stretches(rounds):
-        raise InvalidValue(f"in {environment.title} arms come and go; the same arms in all rounds are needed", "arms")
+        raise InvalidValue(f"the same arms in all rounds are needed; the environment is {environment.title}", "arms")
 
 
 def check_arms(n_arms: Any) -> int:

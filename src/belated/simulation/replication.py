@@ -266,7 +266,7 @@ def check_learner(tuned: TunedLearner, environment: Environment, delays: Delays,
         try:
             tuned.learner.check_rearm()
         except InvalidValue as error:
-            raise InvalidValue(f"{error}; in {environment.title} arms come and go", "learner") from error
+            raise InvalidValue(f"{error}; the environment is {environment.title}", "learner") from error
 
 
 def check_job(job: Job) -> None:
