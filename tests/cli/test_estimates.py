@@ -145,3 +145,56 @@ def test_bad_rows(tmp_path: Path, capsys: Captured) -> None:
         "4,reward,much,reward is not a number",
         "5,arm,c,arm is not a known arm",
     ]
+
+
+@pytest.fixture
+def visits(tmp_path: Path) -> str:
+    """A file with revenues: page b earns 60 to 100, page a 0 to 20, and one visitor spends far more."""
+    path = tmp_path / "visits.csv"
+    rows = (f"{'ab'[k % 2]},{40 + 20 * (k % 7 // 3) if k % 2 else 10 * (k % 3)}" for k in range(400))
+    path.write_text("page,revenue\n" + "\n".join(rows) + "\nb,900\n")
+    return str(path)
+
+
+def test_units_of_ones_own(visits: str, capsys: Captured, tmp_path: Path) -> None:
+    figure = tmp_path / "course.svg"
+    arguments = ["estimates", visits, "--arm", "page", "--lowest", "0", "--highest", "100"]
+    assert main([*arguments, "--control", "a", "--figure", str(figure)]) == 0
+    out, err = capsys.readouterr()
+    assert out.startswith("b wins")
+    assert "mean value" in out
+    assert "mean reward" not in out
+    assert "Note: Values are from 0 to 100; higher is better." in out
+    assert "1 value of revenue lies beyond 0 to 100: clipped to its end." in err
+    assert "value is 'revenue'" in err
+    assert "Mean value of each arm" in figure.read_text()
+    assert main([*arguments, "--better", "lower", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["winner"] == "a"
+    assert found["scale"] == {"lowest": 0.0, "highest": 100.0, "better": "lower"}
+    assert found["arms"][0]["mean"]["value"] == pytest.approx(9.95, abs=0.1)
+    assert main([*arguments, "--value", "revenue", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["winner"] == "b"
+
+
+def test_an_experiment_in_units(store: str, capsys: Captured) -> None:
+    """Losses from 0 to 1 are shown as values: a loss of 0 is the better end."""
+    assert main(["estimates", "button", "--store", store, "--lowest", "10", "--highest", "30", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [each["mean"]["value"] for each in found["arms"]] == [10.0, 30.0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "if 'revenue' is the outcome in units of its own, give its lowest and highest value"),
+        (["--lowest", "0"], "--highest is missing; a range has a lowest and a highest value"),
+        (["--highest", "9"], "--lowest is missing"),
+        (["--better", "lower"], "--better is 'lower'; it needs --lowest and --highest"),
+        (["--lowest", "9", "--highest", "0"], "lowest is 9 and highest is 0; lowest must be below highest"),
+        (["--value", "revenue"], "value is 'revenue', but there is no range"),
+    ],
+)
+def test_units_that_cannot_be(arguments: list[str], words: str, visits: str, capsys: Captured) -> None:
+    assert main(["estimates", visits, "--arm", "page", *arguments]) == 2
+    assert words in capsys.readouterr().err

@@ -211,3 +211,16 @@ def test_the_page(log: Path, browser: Browser, tmp_path: Path, capsys: Captured)
 )
 def test_delays_as_people_read_them(value: float, unit: str, shown: str) -> None:
     assert replays.delay(value, unit) == shown
+
+
+def test_values_in_units_of_their_own(tmp_path: Path, capsys: Captured) -> None:
+    path = tmp_path / "visits.csv"
+    path.write_text("arm,minutes,propensity\n" + "".join(f"{'ab'[k % 2]},{10 + k % 5},0.5\n" for k in range(60)))
+    arguments = ["replay", str(path), "--learners", "uniform", "--lowest", "10", "--highest", "14", "--json"]
+    assert main([*arguments, "--better", "lower"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert "Values from 14 to 10 are shown as rewards from 0 to 1." in found["notes"]
+    assert found["estimates"]["arms"][0]["mean"]["value"] == pytest.approx(0.5)
+    path.write_text("arm,reward,propensity\na,1,0.5\nb,0,0.5\n")
+    assert main(arguments) == 2
+    assert "--lowest is 10, but no column of values was read" in capsys.readouterr().err

@@ -19,7 +19,8 @@ from belated.ledger.sql import SqlLedger
 from belated.ledger.state import ExperimentState
 from belated.ledger.verify import Verdict, verify
 from support.ledger_helpers import observe, record_of, settings
-from support.protocol_model import Controls, draw, learned_the_same, new, read, told
+from support.model import draw
+from support.protocol_model import Controls, learned_the_same, new, read, told
 from support.serving import KINDS, Stores
 
 HOLDS = Deadline(10.0, 0.9, "deadline")

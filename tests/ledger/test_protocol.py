@@ -6,7 +6,7 @@ from contextlib import closing
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -20,15 +20,17 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from belated.api.types import Deadline
+from belated.api.types import ArmLimit, Deadline, OutcomeScale, Reports, ShareLimits
 from belated.ledger import open_ledger
 from belated.ledger.base import LedgerUnavailable
+from belated.ledger.changing import AddArm, MoveArm, ReportFallbacks, SetLimits
 from belated.ledger.commands import Answer, ApplyDeadlines, Change, Command, Decide, KeepSnapshot, Read
 from belated.ledger.events import SECOND, ExperimentRecord, ExperimentSettings, Kind, Status
+from belated.ledger.observing import Observe, Report
 from belated.ledger.processor import CommandProcessor
 from belated.ledger.sql import SqlLedger
 from belated.ledger.verify import verify
-from support.ledger_helpers import observe
+from support.model import Model
 from support.protocol_model import (
     ARMS,
     IDS,
@@ -38,7 +40,6 @@ from support.protocol_model import (
     UNSEEN,
     UNSEEN_LOST,
     Controls,
-    Model,
     learned_the_same,
     plain,
     read,
@@ -47,10 +48,54 @@ from support.serving import KINDS, Stores
 
 WORKERS = {"keeps snapshots": 7, "keeps none": 1_000_000, "keeps some": 23}
 IDENTIFIED = st.lists(st.none() | st.sampled_from(IDS), min_size=1, max_size=8)
-OUTCOMES = st.lists(
-    st.tuples(st.integers(0, 40) | st.sampled_from(IDS), st.sampled_from([0.0, 0.3, 1.0])), min_size=1, max_size=8
+LOSSES = [0.0, 0.3, 1.0]
+VALUES = [-40.0, 0.0, 30.0, 75.5, 230.0]
+"""Of outcomes from 0 to 200."""
+REPORT_IDS = ["r1", "r2", "r3"]
+
+
+class Wish(NamedTuple):
+    """What somebody reports of a decision, where it may be reported so."""
+
+    who: int | str
+    loss: float
+    value: float
+    id: str | None = None
+    final: bool | None = None
+    is_odd: bool = False
+    """Whether it says more, or less, than it should."""
+
+
+OUTCOME = st.builds(
+    Wish,
+    st.integers(0, 40) | st.sampled_from(IDS),
+    st.sampled_from(LOSSES),
+    st.sampled_from(VALUES),
+    st.none() | st.sampled_from(REPORT_IDS),
+    st.sampled_from([None, None, None, False, True]),
+    st.sampled_from([False, False, False, False, True]),
+)
+OUTCOMES = st.lists(OUTCOME, min_size=1, max_size=8)
+LABELS: list[str | int] = ["new", 7, "7", "blue", "ärm/ü 1"]
+LIMITS = [
+    ShareLimits(),
+    ShareLimits(holdout=0.3),
+    ShareLimits([ArmLimit("blue", share=0.25)]),
+    ShareLimits([ArmLimit("red", 0.1, 0.4), ArmLimit(2, ceiling=0.5)], 0.1),
+    ShareLimits([ArmLimit("blue", 0.1), ArmLimit("new", 0.3)]),
+    ShareLimits([ArmLimit("blue", ceiling=0.4), ArmLimit("red", ceiling=0.4)]),
+    ShareLimits([ArmLimit("blue", 0.8), ArmLimit("red", 0.3)]),
+    ShareLimits([ArmLimit("nobody", 0.1)]),
+]
+CHANGES = st.one_of(
+    st.tuples(st.just("add"), st.sampled_from(LABELS)),
+    st.tuples(st.just("retire"), st.sampled_from([*map(str, ARMS), "new", "7", "nobody"])),
+    st.tuples(st.just("restore"), st.sampled_from([*map(str, ARMS), "new", "7"])),
+    st.tuples(st.just("limit"), st.sampled_from(LIMITS)),
+    st.tuples(st.just("fall back"), st.tuples(st.sampled_from(REPORT_IDS), st.sampled_from(["blue", 2, "nobody"]))),
 )
 WISHES = st.one_of(
+    CHANGES,
     st.tuples(st.just("decide"), IDENTIFIED),
     st.tuples(st.just("observe"), OUTCOMES),
     st.tuples(st.just("change"), st.sampled_from([Status.ACTIVE, Status.PAUSED, Status.ACTIVE])),
@@ -64,8 +109,36 @@ MISSING: dict[str, Literal["wait"] | Deadline] = {
     "defaults": Deadline(10.0, 0.9),
     "holds": Deadline(10.0, 0.9, "deadline"),
 }
-WHICH = st.integers(0, len(MISSING) - 1)
+REPORTED = "reports"
+"""The experiment in which several reports of a decision count."""
+WHICH = st.integers(0, len(MISSING))
 LEARNER = st.sampled_from(sorted(LEARNERS))
+UNITS = {
+    "none": None,
+    "clips": OutcomeScale(0.0, 200.0),
+    "refuses": OutcomeScale(0.0, 200.0, "lower", "refuse"),
+}
+RULES: list[Reports] = ["last", "sum", "largest"]
+
+
+class Kinds(NamedTuple):
+    """What experiments are like."""
+
+    learners: tuple[str, str, str, str]
+    units: tuple[str, str]
+    """Of those in which the first report stays, and of the other."""
+    rule: Reports
+    deadline: str
+    """Of the experiment in which several reports count."""
+
+
+KINDS_OF = st.builds(
+    Kinds,
+    st.tuples(LEARNER, LEARNER, LEARNER, LEARNER),
+    st.tuples(st.sampled_from(sorted(UNITS)), st.sampled_from(sorted(UNITS))),
+    st.sampled_from(RULES),
+    st.sampled_from(["waits", "defaults"]),
+)
 
 
 @pytest.fixture(params=KINDS)
@@ -76,7 +149,9 @@ def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SqlLedger
 
 
 class Workers(RuleBasedStateMachine):
-    """Three workers and three experiments: without a deadline, with one, and with outcomes that are held until it."""
+    """Three workers and four experiments: without a deadline, with one, with outcomes that are held until it, and with
+    several reports of a decision.
+    """
 
     numbers = count()
 
@@ -90,13 +165,19 @@ class Workers(RuleBasedStateMachine):
         self.verified: dict[str, int] = {}
         """Events that were there when an experiment was last read from the beginning."""
 
-    @initialize(learners=st.tuples(LEARNER, LEARNER, LEARNER), seeds=st.tuples(SEED, SEED, SEED))
-    def begin(self, learners: tuple[str, ...], seeds: tuple[int, ...]) -> None:
+    @initialize(kinds=KINDS_OF, seeds=st.tuples(SEED, SEED, SEED, SEED))
+    def begin(self, kinds: Kinds, seeds: tuple[int, ...]) -> None:
         self.controls.now = START
-        for word, learner in zip(MISSING, learners, strict=True):
+        missing = {**MISSING, REPORTED: MISSING[kinds.deadline]}
+        for word, learner in zip(missing, kinds.learners, strict=True):
             name = f"{word}-{next(self.numbers)}"
             floor = 0.1 if word == "defaults" else None
-            wanted = ExperimentSettings(name, ARMS, learner, LEARNERS[learner], 5, MISSING[word], floor)
+            units = UNITS[kinds.units[word == REPORTED]]
+            rule: Reports = kinds.rule if word == REPORTED else "first"
+            limits = LIMITS[3] if word == "waits" else None
+            wanted = ExperimentSettings(
+                name, ARMS, learner, LEARNERS[learner], 5, missing[word], floor, units, rule, limits
+            )
             self.records[name], _ = self.ledger.create(wanted, START, 1_000_000)
             self.models[name] = Model(wanted)
         for which, seed in enumerate(seeds):
@@ -108,17 +189,37 @@ class Workers(RuleBasedStateMachine):
         rng = random.Random(seed)
         for _ in range(rng.randrange(1, 5)):
             decisions = [None] * rng.randrange(1, 7)
-            outcomes = [(rng.randrange(8), rng.choice([0.0, 0.3, 1.0])) for _ in range(rng.randrange(6))]
-            wishes = [(which, ("decide", decisions)), (which, ("observe", outcomes))]
-            self.ask(worker, wishes[: 1 + bool(outcomes)], "")
+            outcomes = [
+                Wish(rng.randrange(8), rng.choice(LOSSES), rng.choice(VALUES[1:4]), rng.choice(REPORT_IDS))
+                for _ in range(rng.randrange(6))
+            ]
+            wishes: list[tuple[int, tuple[str, Any]]] = [(which, ("decide", decisions)), (which, ("observe", outcomes))]
+            if rng.random() < 0.6:
+                wishes.insert(rng.randrange(3), (which, self._usual(which, rng)))
+            self.ask(worker, [each for each in wishes if each[1][1]], "")
             if rng.random() < 0.3:
                 self.look(rng.choice(sorted(WORKERS)))
         if rng.random() < 0.5:
             self.agree()
 
+    def _usual(self, which: int, rng: random.Random) -> tuple[str, Any]:
+        """A change that is probably possible: arms that are there go, others come back."""
+        model = list(self.models.values())[which]
+        what = rng.randrange(5)
+        if what == 0:
+            return "limit", rng.choice(LIMITS[:4])
+        if what == 1 and len(model.labels) < 5:
+            return "add", rng.choice(LABELS)
+        arm = rng.randrange(len(model.labels))
+        return ("retire" if arm in model.bandit.playing else "restore"), str(model.labels[arm])
+
     @rule(worker=WORKER, which=WHICH, ids=IDENTIFIED)
     def decide(self, worker: str, which: int, ids: list[str | None]) -> None:
         self.ask(worker, [(which, ("decide", ids))], "")
+
+    @rule(worker=WORKER, which=WHICH, changes=st.lists(CHANGES, min_size=1, max_size=3), ids=IDENTIFIED)
+    def change(self, worker: str, which: int, changes: list[tuple[str, Any]], ids: list[str | None]) -> None:
+        self.ask(worker, [*((which, each) for each in changes), (which, ("decide", ids))], "")
 
     @rule(worker=WORKER, which=WHICH, outcomes=OUTCOMES)
     def observe(self, worker: str, which: int, outcomes: list[Any]) -> None:
@@ -148,15 +249,32 @@ class Workers(RuleBasedStateMachine):
         if word == "decide":
             return Decide(name, wish)
         if word == "observe":
-            made = ["nobody", *self.models[name].made]
-            return observe(
-                name, [(made[-1 - who % len(made)] if isinstance(who, int) else who, loss) for who, loss in wish]
-            )
+            return Observe(name, [self._report(name, each) for each in wish])
+        if word == "add":
+            return AddArm(name, wish)
+        if word in ("retire", "restore"):
+            return MoveArm(name, wish, word == "retire")
+        if word == "limit":
+            return SetLimits(name, wish)
+        if word == "fall back":
+            id, arm = wish
+            return ReportFallbacks(name, id, arm, 3)
         if word == "change":
             return Change(name, wish)
         if word == "read":
             return Read(name)
         return KeepSnapshot(name) if wish else ApplyDeadlines(name)
+
+    def _report(self, name: str, wish: Wish) -> Report:
+        model = self.models[name]
+        made = ["nobody", *model.made]
+        id = made[-1 - wish.who % len(made)] if isinstance(wish.who, int) else wish.who
+        in_units = (model.settings.outcome is not None) != wish.is_odd
+        final = wish.final if model.settings.reports != "first" or wish.is_odd else None
+        if final and wish.is_odd:
+            return Report(id, None, None, wish.id, final)  # that is all
+        loss, value = (None, wish.value) if in_units else (wish.loss, None)
+        return Report(id, loss, value, wish.id, final)
 
     @rule(seconds=st.sampled_from([0.0, 0.000001, 3.0, 5.0, 9.999999, 10.0]))
     def wait(self, seconds: float) -> None:
@@ -194,6 +312,9 @@ class Workers(RuleBasedStateMachine):
                 state = read(processor, name).state
                 model.check([], [], self.controls.now)
                 assert learned_the_same(state.bandit, model.bandit)
+                counts = state.labels, state.limits, state.clipped, state.fallbacks, state.late_reports
+                expected = model.labels, model.limits, model.clipped, model.fallbacks, model.late_reports
+                assert counts == expected
                 states.add(state.to_bytes())
                 live = state.position, state.digest()
             assert len(states) == 1
@@ -208,6 +329,8 @@ class Workers(RuleBasedStateMachine):
             assert self.ledger.find(name) == record._replace(
                 status=model.status, events=len(model.events), rounds=len(model.made)
             )
+            (outline,) = self.ledger.outlines(record.number - 1, 1)
+            assert (outline.name, outline.arms) == (name, len(model.bandit.playing))
             assert [made.answer.round for made in model.made.values()] == list(range(1, len(model.made) + 1))
             if self.verified.get(name) != len(model.events):
                 self.verified[name] = len(model.events)
@@ -232,6 +355,11 @@ def test_workers_do_what_the_model_does(ledger: SqlLedger, monkeypatch: pytest.M
     )
     run_state_machine_as_test(partial(Workers, ledger, controls), settings=wanted)  # type: ignore[arg-type]
     assert any(ledger.snapshots(record.number) for record in ledger.experiments())
-    held = [record.number for record in ledger.experiments() if record.settings.missing == MISSING["holds"]]
-    kinds = {event.kind for number in held for event in ledger.events(number)}
-    assert {Kind.OUTCOME, Kind.DEFAULT, Kind.SETTLED} < kinds
+    met: dict[str, set[int]] = {}
+    for record in ledger.experiments():
+        found = {event.kind for event in ledger.events(record.number)}
+        met.setdefault(record.settings.name.partition("-")[0], set()).update(found)
+    changes = {Kind.ADD_ARM, Kind.RETIRE_ARM, Kind.RESTORE_ARM, Kind.LIMITS, Kind.FALLBACKS}
+    assert {Kind.OUTCOME, Kind.DEFAULT, Kind.SETTLED} | changes < met["holds"]
+    assert {Kind.REPORT, Kind.DEFAULT, Kind.SETTLED} | changes < met[REPORTED]
+    assert {Kind.OUTCOME} | changes < met["waits"]

@@ -8,6 +8,8 @@ import pytest
 
 from belated import Bandit, Decision, InvalidValue, inference
 from belated.inference import Log
+from belated.inference.method import Options
+from belated.inference.stream import Stream
 from belated.live import outcomes
 
 WAYS: list[dict[str, Any]] = [
@@ -148,3 +150,89 @@ def test_a_decision_made_again_counts_with_the_propensity_on_record() -> None:
     bandit.redo(Decision(1, 1, 0.125), draw=0.0)
     bandit.observe(1, reward=1.0)
     assert bandit._fold().stream.weighted.rows["up"][1] == 8.0
+
+
+ACTS = {
+    100: ("add_arm", "d"),
+    300: ("retire_arm", "a"),
+    301: ("add_arm", "e"),
+    600: ("restore_arm", "a"),
+    880: ("retire_arm", "b"),
+}
+
+
+@pytest.mark.parametrize("binary", [True, False])
+@pytest.mark.parametrize("fold", [16, 4_096])
+def test_arms_that_come_and_go(fold: int, binary: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bandit and its log say the same after every change, with a snapshot at each; outcomes come out of order."""
+    monkeypatch.setattr(outcomes, "FOLD", fold)
+    rng, bandit = np.random.default_rng(4), Bandit(["a", "b", "c"], "exp3", seed=2)
+    bandit.warns = False
+    decisions: list[Decision] = []
+    waiting: list[Decision] = []
+    changes: list[tuple[int, str, bool]] = []
+    rewards: dict[int, float] = {}
+    for made in range(900):
+        if made in ACTS:
+            act, label = ACTS[made]
+            getattr(bandit, act)(label)
+            changes.append((made, label, act != "retire_arm"))
+            labels = ["a", "b", "c", "d", "e"][: len(bandit.arms)]
+            log = Log.from_decisions(decisions, rewards=rewards, labels=labels, changes=changes)
+            assert log.settled < made
+            for again in (bandit, Bandit.from_bytes(bandit.to_bytes())):
+                for way in WAYS:
+                    assert inference.estimates(log, **way).as_dict() == again.estimates(**way).as_dict()
+            bandit = again
+            bandit.warns = False
+        decisions.append(bandit.decide())
+        waiting.append(decisions[-1])
+        while len(waiting) > 40:
+            heard = waiting.pop(int(rng.integers(0, 25)))
+            reward = float(rng.random() < 0.4) if binary else float(rng.random())
+            bandit.observe(heard, reward=reward)
+            rewards[heard.round] = 1.0 - (1.0 - reward)
+    log = Log.from_decisions(decisions, rewards=rewards, labels=list("abcde"), changes=changes)
+    assert 600 < log.settled < 880  # one change still waits
+    for way in WAYS:
+        assert inference.estimates(log, **way) == bandit.estimates(**way)
+    assert bandit.estimates().retired == ("b",)
+
+
+def test_a_change_leaves_what_was_there_as_it_was() -> None:
+    """Whoever is interrupted goes on with the outcomes from before."""
+    bandit = Bandit(3, "uniform", seed=1)
+    for _ in range(20):
+        bandit.observe(bandit.decide(), reward=1.0)
+    bandit.decide()
+    before = bandit._fold()
+    header, arrays = before.to_arrays()
+    changed = before.changed(21, 3, True)
+    assert changed.stream.present_now.tolist() == [True] * 4
+    assert changed.stream.present.tolist() == [True, True, True, False]
+    again, others = before.to_arrays()
+    assert header == again
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(array, others[name], name)
+    changed.arms.append(3)
+    changed.propensities.append(0.25)
+    assert (changed.last, before.last) == (22, 21)
+    assert changed.folded().method([0, 1, 2, 3], Options()).estimates()[3].decisions == 1
+    with pytest.raises(InvalidValue, match="at least 21 is needed"):
+        changed.changed(20, 0, False)
+
+
+def test_a_bandit_that_began_without_notes_counts_changes_from_there() -> None:
+    """As one from an old snapshot: the stream begins after its first rounds."""
+    late = outcomes.Outcomes(Stream(2), first=101)
+    for arm in (0, 1, 1):
+        late.arms.append(arm)
+        late.propensities.append(0.5)
+    changed = late.changed(103, 2, True)
+    for number in (101, 102, 103):
+        changed.rounds.append(number)
+        changed.losses.append(0.0)
+    folded = changed.folded()
+    assert folded.stream.rounds == 3
+    assert folded.stream.present.all()
+    assert folded.stream.weighted.absent.tolist() == [0, 0, 3]

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from belated import InvalidValue
 from belated.ledger.events import when
 from belated.logs import EventLog, Log, frame_log, json_files, read_log, read_log_file
+from belated.logs.changes import Change
 
 HEAD = "number,kind,at,round,decision,arm,propensity,loss,receipt,waited,key"
 Event = tuple[str, int, int, Any, float]
@@ -90,6 +91,37 @@ def test_an_export_is_as_its_events(tmp_path_factory: pytest.TempPathFactory, ev
     assert_same(read_log(path.with_suffix(".parquet")), expected)
     frame.write_csv(path.with_suffix(".csv"))
     assert_same(read_log(path.with_suffix(".csv")), expected)
+
+
+def test_arms_that_came_and_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Changes count decisions; newcomers are the last labels. One arm leaves that was never chosen."""
+    at = 10**15
+    events: list[Event] = [("decision", at + k, k, "ab"[k % 2], 0.0) for k in range(1, 20)]
+    events += [("add_arm", at + 20, 19, "z", 0.0), ("add_arm", at + 21, 19, "aa", 0.0)]
+    events += [("decision", at + 30 + k, 20 + k, ["z", "aa", "b"][k % 3], 0.0) for k in range(9)]
+    events += [("retire_arm", at + 50, 28, "c", 0.0), ("outcome", at + 51, 3, "b", 0.5)]
+    events += [("retire_arm", at + 52, 28, "z", 0.0), ("decision", at + 53, 29, "aa", 0.0)]
+    events += [("restore_arm", at + 54, 29, "z", 0.0)]
+    expected = EventLog()
+    for kind, moment, round, arm, loss in events:
+        if kind == "decision":
+            expected.decided(round, arm, 0.5, moment / 1_000_000)
+        elif kind == "outcome":
+            expected.came(round, loss, moment / 1_000_000)
+        else:
+            expected.changed(arm, kind != "retire_arm")
+    path = tmp_path / "export.ndjson"
+    path.write_text("".join(json.dumps(row(k, event)) + "\n" for k, event in enumerate(events)))
+    for size in (400, 2**24):
+        monkeypatch.setattr(json_files, "SIZE", size)
+        log = read_log(path)
+        assert_same(log, expected.log())
+        assert log.changes == expected.log().changes
+        assert log.labels == ("a", "b", "c", "z", "aa")
+        assert log.changes[2:4] == (Change(28, 2, False), Change(28, 3, False))
+    named = read_log(path, arms=["z", "b", "aa", "a", "c"])
+    assert named.labels == ("b", "a", "c", "z", "aa")
+    assert named.changes == (Change(19, 3, True), Change(19, 4, True), *(log.changes[2:]))
 
 
 def test_outcomes_may_come_in_a_later_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

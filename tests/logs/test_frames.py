@@ -91,7 +91,7 @@ def test_bad_rows_are_told_by_their_number(tmp_path: Path, monkeypatch: pytest.M
     columns = {"arm": ["a", "b"] * 5, "reward": [0.5] * 7 + [2.0, 0.0, np.inf]}
     for frame in both(columns):
         with pytest.raises(
-            InvalidValue, match=r"^the frame, row 8: reward is '2.0'; a number from 0 to 1 is needed; 1 more"
+            InvalidValue, match=r"^the frame, row 8: reward is '2.0'; a number from 0 to 1 is needed \(in .*\); 1 more"
         ):
             frame_log(frame)
         assert frame_log(frame, bad_rows="leave out").rewards.tolist() == [0.5] * 7 + [0.0]

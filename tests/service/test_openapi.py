@@ -33,8 +33,14 @@ SETTINGS = {
     "parameters": {"path.name": "asked"},
     "operations": [
         {"include-operation-id": ["pause", "resume", "archive"], "parameters": {"path.name": "changed"}},
+        {"include-operation-id": ["retire_arm", "restore_arm"], "parameters": {"path.arm": "a/ü"}},
     ],
 }
+STRICT = {
+    *("NewExperiment", "DecisionRequest", "OutcomeReport", "Deadline", "OutcomeScale", "ShareLimits", "ArmLimit"),
+    *("NewArm", "Fallbacks"),
+}
+"""The types of requests, which have no fields but their own."""
 schema = schemathesis.openapi.from_dict(DOCUMENT, config=schemathesis.Config.from_dict(SETTINGS))
 answered: Counter[tuple[str, int]] = Counter()
 
@@ -42,8 +48,8 @@ answered: Counter[tuple[str, int]] = Counter()
 @pytest.fixture(scope="module", params=KINDS)
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     with serving(request.param, tmp_path_factory) as running, talk(running) as http:
-        for name in ("asked", "changed"):
-            create(http, name)
+        for name in ("asked", "changed", "0"):
+            create(http, name, ("x", "y", "a/ü"))
             decide(http, name, "0", "00", "A", "1")
         observe(http, "asked", {"1": 1.0})
         yield running
@@ -64,12 +70,15 @@ def test_every_operation_was_asked_and_answered_well(server: Server) -> None:
             label = f"{operation.method} {operation.path}"
             assert sum(answered[label, status] for status in (200, 201)) >= 3, label
             assert sum(count for (each, _), count in answered.items() if each == label) >= 8, label
-    for label, status in (
-        ("POST /v1/experiments", 409),
-        ("POST /v1/experiments/{name}/outcomes", 404),
-        ("POST /v1/experiments/{name}/decisions", 422),
+    for label, statuses in (
+        ("POST /v1/experiments", (409,)),
+        ("POST /v1/experiments/{name}/outcomes", (404, 409)),
+        ("POST /v1/experiments/{name}/decisions", (422,)),
+        ("POST /v1/experiments/{name}/arms", (422,)),
+        ("PUT /v1/experiments/{name}/limits", (422,)),
+        ("POST /v1/experiments/{name}/fallbacks", (404,)),
     ):
-        assert answered[label, status] >= 1
+        assert sum(answered[label, status] for status in statuses) >= 1, label
     assert "Traceback" not in server.log.read_text()
 
 
@@ -122,7 +131,7 @@ def test_the_document_has_every_operation_with_its_role_and_nothing_else() -> No
         for method, operation in methods.items()
     }
     assert set(described) == {(operation.method, operation.path) for operation in OPERATIONS}
-    assert len(described) == len(OPERATIONS) == 16
+    assert len(described) == len(OPERATIONS) == 21
     ids = [each["operationId"] for each in described.values()]
     assert len(set(ids)) == len(ids)
     for operation in OPERATIONS:
@@ -136,7 +145,7 @@ def test_the_document_has_every_operation_with_its_role_and_nothing_else() -> No
             assert shown["description"] == f"Needs a key with the role {operation.role}."
             assert {"401", "403", "503"} <= set(shown["responses"])
         asked = {(each["in"], each["name"], each["required"]) for each in shown.get("parameters", [])}
-        named = {("path", "name", True)} if "{name}" in operation.path else set()
+        named = {("path", word, True) for word in ("name", "arm") if f"{{{word}}}" in operation.path}
         assert asked == named | {("query", query.name, False) for query in operation.query}
         assert ("requestBody" in shown) == (operation.body is not None)
         assert {str(status) for status in operation.responses} <= set(shown["responses"])
@@ -150,7 +159,7 @@ def test_the_types_of_the_document_are_those_that_travel() -> None:
         assert described.get("required", []) == [field.encode_name for field in fields if field.required]
         strict = kind.__struct_config__.forbid_unknown_fields
         assert described.get("additionalProperties", True) is not strict
-        assert strict == (name in ("NewExperiment", "DecisionRequest", "OutcomeReport", "Deadline"))
+        assert strict == (name in STRICT)
     properties = DOCUMENT["components"]["schemas"]["NewExperiment"]["properties"]
     assert properties["name"]["maxLength"] == 100
     assert properties["seed"]["anyOf"][0]["maximum"] == types.MOST_SEED

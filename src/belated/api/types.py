@@ -85,7 +85,7 @@ class ArmLimit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
         if self.share is not None:
             if self.floor is not None or self.ceiling is not None:
                 raise InvalidValue(
-                    f"arm {self.arm!r} has a share and a floor or a ceiling; a fixed share needs neither", "arms"
+                    f"arm {self.arm!r} has a share and a floor or a ceiling; a fixed share needs neither", "shares"
                 )
             return self.share, self.share
         return (
@@ -166,6 +166,13 @@ class Fallbacks(msgspec.Struct, forbid_unknown_fields=True):
     id: Id
     arm: Label
     count: Annotated[int, Meta(ge=1, le=10**12)]
+
+
+class FallbackReceipt(msgspec.Struct):
+    """What happened to a report of fallbacks: they were counted, or had been under this id before."""
+
+    id: str
+    receipt: Literal["counted", "repeated"]
 
 
 class DecisionRequest(msgspec.Struct, forbid_unknown_fields=True):

@@ -11,6 +11,7 @@ from belated.api.types import (
     DecisionResponse,
     Experiment,
     ExperimentEstimates,
+    FallbackReceipt,
     LedgerEvent,
     OutcomeReceipt,
     OutcomeScale,
@@ -125,7 +126,9 @@ class AsyncClient:
         """Limit the shares of arms, in place of the limits so far; None lifts them all."""
         return await self._send(requests.set_limits(name, limits))
 
-    async def report_fallbacks(self, name: str, count: int, *, arm: str | int, id: str | None = None) -> Experiment:
+    async def report_fallbacks(
+        self, name: str, count: int, *, arm: str | int, id: str | None = None
+    ) -> FallbackReceipt:
         """Tell how often an arm was shown without a decision of the service; under an id it counts once."""
         return await self._send(requests.report_fallbacks(name, count, arm, id))
 

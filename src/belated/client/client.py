@@ -10,6 +10,7 @@ from belated.api.types import (
     DecisionResponse,
     Experiment,
     ExperimentEstimates,
+    FallbackReceipt,
     LedgerEvent,
     OutcomeReceipt,
     OutcomeScale,
@@ -138,7 +139,7 @@ class Client:
         """Limit the shares of arms, in place of the limits so far; None lifts them all."""
         return self._send(requests.set_limits(name, limits))
 
-    def report_fallbacks(self, name: str, count: int, *, arm: str | int, id: str | None = None) -> Experiment:
+    def report_fallbacks(self, name: str, count: int, *, arm: str | int, id: str | None = None) -> FallbackReceipt:
         """Tell how often an arm was shown without a decision of the service; under an id it counts once."""
         return self._send(requests.report_fallbacks(name, count, arm, id))
 

@@ -16,6 +16,7 @@ from belated.api.types import (
     Experiment,
     ExperimentEstimates,
     Experiments,
+    FallbackReceipt,
     LedgerEvent,
     OutcomeReceipt,
     OutcomeScale,
@@ -125,16 +126,19 @@ def add_arm(name: str, arm: str | int) -> Request[Experiment]:
 
 
 def move_arm(name: str, arm: str | int, word: str) -> Request[Experiment]:
-    return Request("POST", path(name, "arms", quote(str(arm), safe=""), word), Experiment)
+    label = quote(str(arm), safe="")
+    if label in (".", ".."):  # which would lead elsewhere
+        label = label.replace(".", "%2E")
+    return Request("POST", path(name, "arms", label, word), Experiment)
 
 
 def set_limits(name: str, limits: ShareLimits | Mapping[str, object] | None) -> Request[Experiment]:
     return Request("PUT", path(name, "limits"), Experiment, encode({} if limits is None else limits))
 
 
-def report_fallbacks(name: str, count: int, arm: str | int, id: str | None) -> Request[Experiment]:
+def report_fallbacks(name: str, count: int, arm: str | int, id: str | None) -> Request[FallbackReceipt]:
     body = {"id": new_id() if id is None else id, "arm": arm, "count": count}
-    return Request("POST", path(name, "fallbacks"), Experiment, encode(body))
+    return Request("POST", path(name, "fallbacks"), FallbackReceipt, encode(body))
 
 
 def observe(
@@ -167,7 +171,7 @@ def observe_many(
 ) -> Iterator[Request[list[OutcomeReceipt]]]:
     given = {"loss": losses, "reward": rewards, "value": values}
     outcomes = [
-        {"decision": id, word: share(word, number)}
+        {"decision": id, word: share(word, number)} | ({"report": new_id()} if word == "value" else {})
         for word, numbers in given.items()
         for id, number in (numbers or {}).items()
     ]

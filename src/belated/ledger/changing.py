@@ -13,7 +13,8 @@ from belated.ledger.events import Event, Kind, Status
 class _Changing(Command, frozen=True):
     """The base. What an archived experiment or a learner refuses is answered as a refusal, and nothing has changed."""
 
-    refused_field: ClassVar[str] = "arm"
+    fields: ClassVar[tuple[str, ...]] = ("arm",)
+    """Of the request: a refusal names one of them."""
 
     def answer(self, work: Work) -> Answer:
         if work.status == Status.ARCHIVED:
@@ -21,7 +22,7 @@ class _Changing(Command, frozen=True):
         try:
             event = self.event(work)
         except InvalidValue as error:
-            return Refused("invalid", str(error), error.field or self.refused_field)
+            return Refused("invalid", str(error), error.field if error.field in self.fields else self.fields[0])
         if isinstance(event, Refused):
             return event
         if event is not None:
@@ -71,7 +72,7 @@ class SetLimits(_Changing, frozen=True):
     """Limit the shares of arms."""
 
     limits: ShareLimits
-    refused_field: ClassVar[str] = "arms"
+    fields: ClassVar[tuple[str, ...]] = ("arms", "holdout")
 
     def event(self, work: Work) -> Event | Refused | None:
         if self.limits == (work.state.limits or ShareLimits()):
@@ -85,6 +86,12 @@ class ReportFallbacks(_Changing, frozen=True):
     id: str
     arm: str | int
     count: int
+
+    def answer(self, work: Work) -> Answer:
+        """Return whether they were counted, or why not: who may tell of fallbacks need not see the experiment."""
+        before = len(work.events)
+        answer = super().answer(work)
+        return answer if isinstance(answer, Refused) else len(work.events) > before
 
     def event(self, work: Work) -> Event | Refused | None:
         arm = work.state.place(self.arm)

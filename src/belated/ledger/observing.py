@@ -80,16 +80,18 @@ class Observe(Command, frozen=True):
         if report.id is not None:
             before = work.reported.get((made.round, report.id))
             if before is not None and before.value == value:
-                fate = made.settled if report.final and made.settled else before.fate
-                return OutcomeReceipt(id, "repeated", RECEIPTS[fate])
+                if report.final:  # said with it before, or only now
+                    return self._close(work, id, made)
+                return OutcomeReceipt(id, "repeated", RECEIPTS[before.fate])
             if before is not None:
                 message = f"report {report.id!r} of decision {id!r} said {before.value:g}, which {value:g} contradicts"
-                return OutcomeReceipt(id, "conflict", message=message)
+                return OutcomeReceipt(id, "conflict", message=message, field="report")
         if not (made.settled or made.defaulted) and work.is_overdue(made):
             work.settle(id, made)
             made = work.known[id]
         total = combined(work.record.settings.reports, made.total, value)
-        work.state.scale.check(total)
+        if not (made.settled or made.defaulted):  # else it changes nothing, whatever it is
+            _check_total(work, id, value, total)
         event = work.state.report(id, made, value, total, report.id, now)
         work.events.append(self._signed(event))
         if report.id is not None:
@@ -136,6 +138,21 @@ def combined(reports: str, total: float | None, value: float) -> float:
     if total is None or reports == "last":
         return value
     return total + value if reports == "sum" else max(total, value)
+
+
+def _check_total(work: Work, id: str, value: float, total: float) -> None:
+    """Refuse a report with which those of a decision amount to what this experiment does not take."""
+    scale = work.state.scale
+    try:
+        scale.check(total)
+    except InvalidValue as error:
+        if total == value:
+            raise
+        raise InvalidValue(
+            f"with {value:g} the reports of decision {id!r} amount to {total:g};"
+            f" a number from {scale.lowest:g} to {scale.highest:g} is needed",
+            error.field,
+        ) from None
 
 
 def _scaled(work: Work, value: float) -> tuple[float, float]:

@@ -29,6 +29,7 @@ from belated.live.decisions import Receipt
 from belated.live.limits import Limits
 from belated.live.outstanding import Recorded
 from belated.live.recorded import Made, RecordedBandit
+from belated.live.roster import Roster
 from belated.logs.scale import Scale
 
 _CHECK = 16  # bytes of a snapshot's checksum
@@ -259,29 +260,38 @@ class ExperimentState:
             kind != Kind.ADD_ARM and roster.has(arm) != (kind == Kind.RETIRE_ARM)
         ):
             raise LedgerError(f"event {event.number} cannot happen to arm {arm}")
+        added: list[str | int] = []
         if kind == Kind.ADD_ARM:
             roster = roster.add(event.round)
+            added.append(msgspec.json.decode(event.detail, type=str | int))
         else:
             roster = roster.retire(arm) if kind == Kind.RETIRE_ARM else roster.restore(arm, event.round)
+        if self.limits is not None:
+            self._check_limits(self.limits, roster, self.labels + added)
         self.bandit.change(roster, self.bandit.limits)
-        if kind == Kind.ADD_ARM:
-            self.added.append(msgspec.json.decode(event.detail, type=str | int))
+        if added:
+            self.added += added
             self.decisions.append(0)
             self.outcomes.append(0)
             self.losses.append(0.0)
         self._moved(event)
 
     def _limit(self, limits: ShareLimits) -> None:
-        shares: dict[str | int, tuple[float, float]] = {}
         places = {label: k for k, label in enumerate(self.labels)} if limits.arms else {}
         for each in limits.arms:
             if each.arm not in places:
-                raise InvalidValue(f"there is no arm {each.arm!r} to limit", "arms")
-            shares[places[each.arm]] = each.range
+                raise InvalidValue(f"there is no arm {each.arm!r} to limit", "shares")
+        shares: dict[str | int, float | tuple[float, float]] = {places[each.arm]: each.range for each in limits.arms}
         if len(shares) < len(limits.arms):
-            raise InvalidValue("an arm has limits twice; once is needed", "arms")
+            raise InvalidValue("an arm has limits twice; once is needed", "shares")
+        self._check_limits(limits, self.bandit.roster, self.labels)
         self.bandit.change(self.bandit.roster, Limits(shares, limits.holdout))
         self.limits = limits if limits.arms or limits.holdout else None
+
+    def _check_limits(self, limits: ShareLimits, roster: Roster, labels: list[str | int]) -> None:
+        """Refuse limits that the arms present cannot keep, in words that name them by their labels."""
+        named = Limits({each.arm: each.range for each in limits.arms}, limits.holdout)
+        named.bounds(roster.labels(labels), self.settings.share_floor or 0.0)
 
     def _apply_fallbacks(self, event: Event) -> None:
         self.fallbacks += int(event.detail)

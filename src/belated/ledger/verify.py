@@ -172,6 +172,10 @@ class _Replay:
         is_sum = self._record.settings.hears == Hears.REPORTS
         if settles and event.loss != (self.state.scale.loss(held).loss if is_sum else held):
             self.faults.append(f"event {number} has loss {event.loss}, where {held} was held")
+        if settles and event.total != (held if is_sum else None):
+            self.faults.append(f"event {number} has the total {event.total}, where {held} was held")
+        if event.value is not None and event.loss != self.state.scale.loss(event.value).loss:
+            self.faults.append(f"event {number} has loss {event.loss}, which is not that of its value {event.value}")
         if event.kind == Kind.OUTCOME:
             self._open[round] = _HELD if event.fate == Fate.HELD else _DONE
             self._held[round] = event.loss
@@ -194,6 +198,9 @@ class _Replay:
         if not fits or (self._arms[round], max(0, event.at - self._decided[round])) != (event.arm, event.waited):
             self.faults.append(f"event {number} does not fit the decision of round {round}")
         if event.fate == Fate.LATE:
+            settled = self._held[round] if self._open[round] == _DONE else None
+            if event.total != settled:
+                self.faults.append(f"event {number} has the total {event.total}, where {settled} was settled")
             return
         before = None if event.fate == Fate.HELD else self._held[round]
         total = combined(self._record.settings.reports, before, event.value)

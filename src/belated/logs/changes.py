@@ -41,15 +41,27 @@ def check_change(change: Change, present: Sequence[bool] | NDArray[np.bool_], ea
         raise InvalidValue(f"arm {arm} is one of {sum(present)} that are left; at least {FEWEST_PRESENT} stay", "arm")
 
 
+def newcomers(changes: Iterable[Change]) -> list[int]:
+    """Return the arms that were not there at the beginning, those whose first change is to come, in their order."""
+    firsts: dict[int, bool] = {}
+    for change in changes:
+        firsts.setdefault(change.arm, change.present)
+    return [arm for arm, came in firsts.items() if came]
+
+
 def arms_at_first(n_arms: int, changes: Iterable[Change]) -> int:
-    """Return how many of the arms were there at the beginning: those whose first change, if any, is to leave."""
-    firsts = {change.arm: change.present for change in reversed(list(changes))}
-    return n_arms - sum(firsts.values())
+    """Return how many of the arms were there at the beginning."""
+    return n_arms - len(newcomers(changes))
 
 
 def check_changes(arms: NDArray[np.int64], n_arms: int, changes: Sequence[Change]) -> None:
     """Refuse changes that cannot be, and decisions of arms that were not there."""
+    for change in changes:
+        if change.arm >= n_arms:
+            raise InvalidValue(f"changes has arm {change.arm}; allowed is 0 to {n_arms - 1}", "changes")
     present = [True] * arms_at_first(n_arms, changes)
+    if len(present) < FEWEST_PRESENT:
+        raise InvalidValue(f"{len(present)} arms are there at first; at least {FEWEST_PRESENT} are needed", "changes")
     begin = 0
     for change in changes:
         check_change(change, present, begin)

@@ -144,7 +144,7 @@ class DecisionReader:
             self._note_nothing_yet(nothing_yet)
         if (clipped := columns.get("clipped")) is not None and self._scale is not None:
             self._note_clipped(int(np.count_nonzero(clipped & ~np.isnan(rewards))), self._scale)
-        labels, arms = self._labels.sorted(columns.pop("arms"))
+        labels, arms, _ = self._labels.sorted(columns.pop("arms"))
         times, took = columns.get("times"), columns.get("durations")
         return Log(
             labels=labels,

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 
 from belated.errors import InvalidValue
-from belated.logs.changes import Change
+from belated.logs.changes import Change, newcomers
 from belated.logs.log import Arm, Log
 
 
@@ -83,10 +83,9 @@ class EventLog:
         """Return the log so far."""
         order = list(range(len(self._labels)))
         if not self._fixed:
-            came = {change.arm: change.present for change in reversed(self._changes)}
-            newcomers = [k for k in dict.fromkeys(change.arm for change in self._changes) if came[k]]
-            order = sorted(set(order) - set(newcomers), key=lambda k: (str(type(self._labels[k])), self._labels[k]))
-            order += newcomers
+            order.sort(key=lambda k: (str(type(self._labels[k])), self._labels[k]))
+        later = newcomers(self._changes)
+        order = [k for k in order if k not in later] + later
         places = np.argsort(order)
         times, durations = np.array(self._times), np.array(self._durations)
         is_timed = times.size > 0 and not np.isnan(times).any() and not np.isnan(durations).any()

@@ -1,12 +1,13 @@
 """Logs from exports of a ledger, with a row for each event; the same as `EventLog` makes of the events."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from belated.errors import InvalidValue
+from belated.logs.changes import Change
 from belated.logs.columns import EVENT_COLUMNS
 from belated.logs.decisions import propensities, shares
 from belated.logs.ids import later_twins, reject_twins
@@ -17,7 +18,12 @@ from belated.logs.rejections import NO_ROUND, NO_SHARE, NOT_MADE, Checked, Rejec
 from belated.logs.times import Clock
 from belated.logs.values import texts
 
+if TYPE_CHECKING:
+    import polars
+
 _DECISION, _OUTCOMES = "decision", ("outcome", "default", "settled")
+_CHANGES = {"add_arm": True, "retire_arm": False, "restore_arm": True}
+"""Changes of arms, and whether the arm is there after them."""
 Table = dict[str, npt.NDArray[Any]]
 
 
@@ -34,6 +40,8 @@ class EventReader:
         self._labels, self._clock = Labels(arms), Clock(source.word)
         self._decisions: Table = {}
         self._outcomes: Table = {}
+        self._changes: list[tuple[int, int, bool]] = []
+        """Lines, arms, and whether they are there after."""
         self.notes: list[str] = []
 
     def read(self) -> None:
@@ -42,6 +50,7 @@ class EventReader:
         outcomes: list[Table] = []
         for frame, lines in self._source.pieces(EVENT_COLUMNS, self._rejections, "arm"):
             kinds = texts(frame["kind"])
+            self._read_changes(frame, lines, kinds)
             for wanted, tables in ((kinds == _DECISION, decisions), (kinds.is_in(_OUTCOMES), outcomes)):
                 chosen = wanted.fill_null(False)
                 rows = Checked(frame.filter(chosen), lines[chosen.to_numpy()], self._rejections)
@@ -57,6 +66,14 @@ class EventReader:
             self._decisions, self._outcomes = _joined(decisions), _joined(outcomes)
             self._leave_out_twins()
             self._find_decisions()
+
+    def _read_changes(self, frame: "polars.DataFrame", lines: Integers, kinds: "polars.Series") -> None:
+        """Read which arms came and left."""
+        chosen = kinds.is_in(list(_CHANGES)).fill_null(False)
+        rows = Checked(frame.filter(chosen), lines[chosen.to_numpy()], self._rejections)
+        arms = self._labels.places(rows, "arm")
+        told = zip(rows.lines.tolist(), arms.tolist(), kinds.filter(chosen).to_list(), rows.good.tolist(), strict=True)
+        self._changes += [(line, arm, _CHANGES[kind]) for line, arm, kind, is_good in told if is_good]
 
     def _leave_out_twins(self) -> None:
         """Leave out decisions of a round that was there before."""
@@ -96,7 +113,9 @@ class EventReader:
         times, outcome_times = _in_order(decisions, outcomes)
         took[places] = outcome_times - times[places]
         is_timed = self._clock.in_seconds and not (np.isnan(times).any() or np.isnan(took).any())
-        labels, arms = self._labels.sorted(decisions["arms"])
+        after = np.searchsorted(decisions["lines"], [line for line, _, _ in self._changes])
+        changes = [Change(int(k), arm, is_there) for k, (_, arm, is_there) in zip(after, self._changes, strict=True)]
+        labels, arms, changed = self._labels.sorted(decisions["arms"], changes)
         return Log(
             labels=labels,
             arms=arms,
@@ -106,6 +125,7 @@ class EventReader:
             times=times if is_timed else None,
             durations=took if is_timed else None,
             in_seconds=is_timed,
+            changes=changed,
         )
 
 

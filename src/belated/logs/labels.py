@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from belated.logs.changes import Change, newcomers
 from belated.logs.log import Arm, Integers
 from belated.logs.rejections import NO_ARM, NO_LABEL, UNKNOWN_ARM, Checked
 from belated.logs.values import EMPTY
@@ -68,16 +69,23 @@ class Labels:
             self._labels.append(label)
         return self._places[label]
 
-    def sorted(self, places: Integers) -> tuple[tuple[Arm, ...], Integers]:
-        """Return the labels in their order, and the arms of decisions as places in it.
+    def sorted(
+        self, places: Integers, changes: Sequence[Change] = ()
+    ) -> tuple[tuple[Arm, ...], Integers, tuple[Change, ...]]:
+        """Return the labels in their order, and the arms of decisions and of changes as places in it.
 
-        Labels that no decision has count only if all labels were given.
+        Labels that no decision and no change has count only if all labels were given. Arms that were not there at the
+        beginning are last, in the order of their coming.
         """
         order = list(range(len(self._labels)))
         if self._known is None:
             chosen = np.bincount(places, minlength=len(order))
+            chosen[[change.arm for change in changes]] = 1
             order = [k for k in order if chosen[k]]
             order.sort(key=lambda k: (str(type(self._labels[k])), self._labels[k]))
+        later = newcomers(changes)
+        order = [k for k in order if k not in later] + later
         new = np.zeros(len(self._labels), dtype=np.int64)
         new[order] = np.arange(len(order))
-        return tuple(self._labels[k] for k in order), new[places]
+        changed = tuple(change._replace(arm=int(new[change.arm])) for change in changes)
+        return tuple(self._labels[k] for k in order), new[places], changed

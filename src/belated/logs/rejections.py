@@ -41,7 +41,7 @@ NO_NUMBER = Reason("{column} is not a number", "{column} is {value!r}; a number 
 NO_SHARE = Reason("{column} is not from 0 to 1", "{column} is {value!r}; a number from 0 to 1 is needed")
 NOT_A_REWARD = Reason(
     NO_SHARE.counted,
-    NO_SHARE.told + ", or a range for a value in other units: name {column} as value, and give lowest and highest",
+    NO_SHARE.told + " (in other units: name {column} as value, and give lowest and highest)",
 )
 BEYOND = Reason("{column} is beyond the range", "{column} is {value!r}; a number {detail} is needed")
 NO_PROPENSITY = Reason(

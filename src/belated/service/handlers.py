@@ -15,6 +15,7 @@ from belated.api.types import (
     MOST_SEED,
     Deadline,
     Experiments,
+    FallbackReceipt,
     Fallbacks,
     Health,
     NewArm,
@@ -96,7 +97,7 @@ def _receipt(service: "Service", receipts: list[OutcomeReceipt]) -> Response:
     _receipts(service, receipts)
     (receipt,) = receipts
     if receipt.receipt == "conflict":
-        raise ApiError("conflict", str(receipt.message), "loss")
+        raise ApiError("conflict", str(receipt.message), receipt.field or "loss")
     if receipt.receipt == "unknown":
         raise ApiError("unknown_decision", str(receipt.message), "decision")
     if receipt.receipt == "refused":
@@ -269,7 +270,9 @@ async def set_limits(request: Request) -> Response:
 
 async def report_fallbacks(request: Request) -> Response:
     body: Fallbacks = request.body
-    return await _shown(request, ReportFallbacks(request.name, body.id, body.arm, body.count, key=request.key.number))
+    command = ReportFallbacks(request.name, body.id, body.arm, body.count, key=request.key.number)
+    counted = await request.service.run(command, 1, unwrap)
+    return Response(encode(FallbackReceipt(body.id, "counted" if counted else "repeated")))
 
 
 def _unwrapped(answer: Any) -> None:
