@@ -1,7 +1,7 @@
 """The log that a command is given: of an experiment in the ledger, or in a file."""
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -61,16 +61,23 @@ def _log_of_file(options: argparse.Namespace, out: Output) -> ReadLog:
         )
     except InvalidValue as error:
         raise InvalidValue(str(error).replace(LEAVE_OUT, "--bad-rows leave-out"), error.field) from None
-    if read.columns:
-        out.note("columns: " + ", ".join(f"{what} is {name!r}" for what, name in read.columns.items()))
-    for note in read.notes:
-        out.note(note)
-    if read.rejections.total:
-        out.note(read.rejections.sentence)
-    if options.rejected is not None:
-        read.rejections.write(options.rejected)
-        out.note(f"written: {options.rejected}")
+    say_how_it_was_read(read.columns, read.notes, read.rejections, options.rejected, out)
     return read
+
+
+def say_how_it_was_read(
+    columns: Mapping[str, str], notes: Sequence[str], rejections: Rejections, rejected: Path | None, out: Output
+) -> None:
+    """Note which columns of a file were used and which rows were left out; write a list of these where asked."""
+    if columns:
+        out.note("columns: " + ", ".join(f"{what} is {name!r}" for what, name in columns.items()))
+    for note in notes:
+        out.note(note)
+    if rejections.total:
+        out.note(rejections.sentence)
+    if rejected is not None:
+        rejections.write(rejected)
+        out.note(f"written: {rejected}")
 
 
 @contextmanager

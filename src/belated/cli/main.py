@@ -29,6 +29,7 @@ _MODULES = {
     "league": "league",
     "learners": "learners",
     "ledger": "ledger",
+    "range": "range",
     "replay": "replay",
     "report": "league",
     "serve": "service",

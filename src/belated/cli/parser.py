@@ -9,6 +9,7 @@ from belated.cli import (
     parser_estimates,
     parser_league,
     parser_ledger,
+    parser_range,
     parser_replay,
     parser_service,
     parser_theory,
@@ -68,6 +69,7 @@ def parser() -> argparse.ArgumentParser:
     _add_compare(commands)
     parser_estimates.add(commands)
     parser_replay.add(commands)
+    parser_range.add(commands)
     parser_league.add(commands)
     parser_theory.add(commands)
     parser_trial.add(commands)

@@ -88,14 +88,19 @@ def read_log_file(
 
     Parameters are those of `read_log`.
     """
+    check_known(columns)
+    return _read(source_of(path), bad_rows, arms, accrual, scale, columns)
+
+
+def source_of(path: str | Path) -> Source:
+    """Return a file as something with rows."""
     path = Path(path)
     suffix = path.suffix.lower()
     if suffix not in FORMATS:
         raise InvalidValue(f"{path} ends in {path.suffix!r}; one of {', '.join(FORMATS)} is needed", "path")
-    check_known(columns)
     with needs_extra("reading logs", "logs"):
         import polars  # noqa: F401
-    return _read(_KINDS[suffix](path), bad_rows, arms, accrual, scale, columns)
+    return _KINDS[suffix](path)
 
 
 def frame_log(
@@ -122,8 +127,7 @@ def _read(
     scale: Scale | None,
     columns: Mapping[str, str | None],
 ) -> ReadLog:
-    if bad_rows not in BAD_ROWS:
-        raise unknown("way with bad rows", bad_rows, BAD_ROWS, "bad_rows")
+    check_bad_rows(bad_rows)
     rejections = Rejections(source.name, source.word)
     found: dict[str, str] = {}
     reader: EventReader | DecisionReader | None = None
@@ -138,9 +142,21 @@ def _read(
         # there is not even one row that would tell the columns; the pieces tell why
         for _ in source.pieces((), rejections):
             pass
+    check_rows(source, rejections, bad_rows)
+    assert reader is not None  # there are columns
+    return ReadLog(reader.log(), found, rejections, tuple(reader.notes))
+
+
+def check_bad_rows(bad_rows: str) -> None:
+    """Refuse a way with bad rows that is none."""
+    if bad_rows not in BAD_ROWS:
+        raise unknown("way with bad rows", bad_rows, BAD_ROWS, "bad_rows")
+
+
+def check_rows(source: Source, rejections: Rejections, bad_rows: str) -> None:
+    """Refuse bad rows unless they may be left out, and a source of which nothing is left."""
     if rejections.total and bad_rows == "refuse":
         raise rejections.error
-    if rejections.total == rejections.rows or reader is None:
+    if rejections.total == rejections.rows or not source.columns:
         rows = f"rows that can be read: {rejections.sentence}" if rejections.total else "rows"
         raise InvalidValue(f"{source.name} has no {rows}; at least one decision is needed", "path")
-    return ReadLog(reader.log(), found, rejections, tuple(reader.notes))

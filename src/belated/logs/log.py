@@ -114,8 +114,8 @@ class Log:
             labels=names,
             arms=place,
             rewards=_rewards(rewards, losses),
-            propensities=_numbers("propensities", propensities, len(given)),
-            waits=None if waits is None else _numbers("waits", waits, len(given)),
+            propensities=numbers_of("propensities", propensities, len(given)),
+            waits=None if waits is None else numbers_of("waits", waits, len(given)),
             distributions=None if distributions is None else np.asarray(distributions, dtype=np.float64),
             changes=_changes(names, changes),
         )
@@ -310,8 +310,8 @@ def _rewards(rewards: Values | None, losses: Values | None) -> Floats:
         both = "both rewards and losses are given" if rewards is not None else "neither rewards nor losses are given"
         raise InvalidValue(f"{both}; one of them is needed", "rewards")
     if rewards is not None:
-        return _numbers("rewards", rewards, None)
-    values = _numbers("losses", losses, None)
+        return numbers_of("rewards", rewards, None)
+    values = numbers_of("losses", losses, None)
     wrong = ~(np.isnan(values) | ((values >= 0) & (values <= 1)))
     if wrong.any():
         k = int(np.argmax(wrong))
@@ -319,7 +319,7 @@ def _rewards(rewards: Values | None, losses: Values | None) -> Floats:
     return 1.0 - values
 
 
-def _numbers(name: str, values: Any, size: int | None) -> Floats:
+def numbers_of(name: str, values: Any, size: int | None = None) -> Floats:
     """Return numbers, nan for None."""
     if values is None:
         return np.full(size or 0, np.nan)
