@@ -314,3 +314,22 @@ def test_pieces_do_not_matter(name: str, monkeypatch: pytest.MonkeyPatch) -> Non
         np.testing.assert_array_equal(one, two)
     for field in ("arms", "distributions", "loss_estimates", "skipped", "outstanding"):
         np.testing.assert_array_equal(getattr(whole.traces[0][0], field), getattr(pieces.traces[0][0], field))
+
+
+@pytest.mark.parametrize("name", ["balanced", "robust"])
+def test_what_is_skipped_as_an_arm_comes_is_noted(name: str) -> None:
+    """Delays are so long that a decision is skipped in about every round, that before the change among them."""
+    world = Table(losses(700, 4), (1, range(3)), (301, range(4)))
+    result = play(name, world, "constant:delay=400")
+    skipped = result.traces[0][0].skipped
+    assert skipped[299] > 0
+    assert np.count_nonzero(skipped) == np.unique(skipped[skipped > 0]).size == result.skipped[0, 0]
+
+
+def test_who_starts_anew_skips_what_it_waited_for() -> None:
+    """Five decisions are outstanding when the arms change after round 10, and two at most from then on."""
+    world = Table(np.full((13, 3), 0.5), (1, [0, 1]), (11, [0, 2]), anew=True)
+    result = play(["uniform", "thompson"], world, "constant:delay=5")
+    assert result.skipped.tolist() == [[5], [5]]
+    assert result.most_outstanding.tolist() == [[5], [5]]
+    assert [trace.outstanding.tolist() for (trace,) in result.traces] == [[0, 1, 2, 3, 4, 5, 5, 5, 5, 5, 0, 1, 2]] * 2
