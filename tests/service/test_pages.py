@@ -15,6 +15,7 @@ from support.serving import ADMIN_KEY, Server, Stores
 
 HOSTILE = '<b>"bold"</b>&<script>alert(1)</script>'
 SERIOUS = ("serious", "critical")
+expect.set_options(timeout=30_000)  # milliseconds; machines that test are busy
 
 
 @pytest.fixture(scope="module")
@@ -93,10 +94,10 @@ def test_an_experiment_is_shown_and_follows_what_happens(tab: Tab, server: Serve
     expect(page.locator("#live")).to_have_text("live")
     with server.client() as client:
         client.decide_many("button", 50)
-    expect(page.locator('[data-show="rounds"]')).to_have_text("350", timeout=10_000)
+    expect(page.locator('[data-show="rounds"]')).to_have_text("350")
     with server.client() as client:
         client.add_arm("button", "violet")
-    expect(page.locator("#arms tr")).to_have_count(4, timeout=10_000)
+    expect(page.locator("#arms tr")).to_have_count(4)
     expect(page.locator("#history")).to_contain_text("arm 'violet' added")
     assert tab.said == [line for line in tab.said if "username fields" in line]
     assert {httpx.URL(url).host for url in tab.asked} == {"127.0.0.1"}
@@ -166,6 +167,7 @@ def test_pages_have_no_serious_fault_and_fit_a_phone(browser: Browser, server: S
 def test_the_keyboard_alone_is_enough(tab: Tab) -> None:
     page = tab.page
     page.goto("/")
+    expect(page.get_by_label("Key")).to_be_focused()
     page.keyboard.type(ADMIN_KEY)
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", level=1)).to_have_text("Experiments")
