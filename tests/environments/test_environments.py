@@ -18,6 +18,7 @@ from belated.environments import (
     Stochastic,
     Switching,
 )
+from belated.simulation.simulation import replay
 
 ROUNDS = np.arange(1, 20_001)
 
@@ -307,3 +308,11 @@ def test_titles_of_many_arms() -> None:
 def test_bad_adversaries(words: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Environment.find(words)
+
+
+def test_recorded_losses_may_lie_in_any_order_in_memory() -> None:
+    """Compiled code reads rows: a table by columns gives the same replay."""
+    rng = np.random.default_rng(0)
+    table, draws = rng.random((50, 3)), rng.random(50).tolist()
+    plain, turned = (replay("ucb", each, [2] * 50, draws) for each in (table, np.asfortranarray(table)))
+    np.testing.assert_array_equal(plain.losses, turned.losses)

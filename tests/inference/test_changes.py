@@ -92,6 +92,8 @@ def test_a_copy_and_arrays_keep_what_waits() -> None:
         each.add(arms[300:], rewards[300:], propensities[300:])
         assert_same(each, whole())
     assert stream.rounds == 300
+    copy = stream.copy()
+    copy.change(600, 3, False)
     assert_same(stream, Stream.from_arrays(header, arrays))
 
 

@@ -233,7 +233,7 @@ def test_small_leagues(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     arguments = ["league", "--cells", "stochastic-k10/by-arm", "--rounds", "40", "--replications", "1"]
     assert main([*arguments, "--out", str(tmp_path)]) == 0
     out, notes = capsys.readouterr()
-    assert "left out, since nobody can tell them what they must know here: exp3_delayed" in notes
+    assert "left out: learner 'exp3_delayed' must know the delay of a decision" in notes
     assert f"1 cell, {len(league.competitors()) - 1} learners, 1 replication\n" in out
     assert all(
         line.split()[1] == "–"

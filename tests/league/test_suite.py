@@ -41,7 +41,7 @@ def test_ids_are_stable() -> None:
 
 
 def test_the_suites() -> None:
-    assert len(suite.practice) == 55
+    assert len(suite.practice) == 61
     assert list(suite.suite) == [*suite.paper, *suite.practice, *suite.real]  # no id twice
     assert len(suite.suite) == len(suite.paper) + len(suite.practice) + len(suite.real)
     assert len(suite._PRACTICE) == len(suite.practice)
@@ -143,6 +143,43 @@ def test_cells_of_practice_are_what_they_say(name: str, environment: list[float]
     cell = suite.practice[name]
     assert cell.environment.steady_means == pytest.approx(environment)
     assert (repr(cell.delays), cell.rounds) == (delays, rounds)
+
+
+@pytest.mark.parametrize(
+    ("name", "present"),
+    [
+        ("arms-better-k4/none", [[0.5, 0.5, 0.45], [0.5, 0.5, 0.45, 0.4]]),
+        ("arms-better-k4/geometric-1000", [[0.5, 0.5, 0.45], [0.5, 0.5, 0.45, 0.4]]),
+        ("arms-worse-k4/100", [[0.5, 0.5, 0.4], [0.5, 0.5, 0.5, 0.4]]),
+        ("arms-leave-k4/100", [[0.5, 0.5, 0.45, 0.4], [0.5, 0.5, 0.45]]),
+        (
+            "arms-conversions-k5/geometric-1000",
+            [[0.98, 0.978], [0.98, 0.978, 0.975], [0.98, 0.978, 0.976, 0.975], [0.98, 0.978, 0.976, 0.975, 0.97]],
+        ),
+    ],
+)
+def test_cells_of_arms_that_come_and_go(name: str, present: list[list[float]]) -> None:
+    """Stretches of equal length, with these arms; uniform play costs its mean less the best in each."""
+    cell = suite.practice[name]
+    means = cell.environment.fill(np.random.default_rng(0), np.arange(1, 3))[0][0]
+    stretches = cell.environment.stretches(cell.rounds)
+    assert [means[each.arms].tolist() for each in stretches] == present
+    length = cell.rounds // len(present)
+    assert [each.first for each in stretches] == list(range(1, cell.rounds, length))
+    assert cell.uniform_regret == pytest.approx(sum(length * (np.mean(arms) - min(arms)) for arms in present))
+    assert cell.family == "arms"
+
+
+def test_the_turnover_of_arms() -> None:
+    """Ten at all times; after every tenth of the run one goes and one comes, the best after half of it."""
+    cell = suite.practice["arms-turnover-k10/100"]
+    stretches = cell.environment.stretches(cell.rounds)
+    assert [each.first for each in stretches] == list(range(1, 100_000, 10_000))
+    assert {each.arms.size for each in stretches} == {10}
+    for before, after in itertools.pairwise(stretches):
+        assert np.setdiff1d(before.arms, after.arms).size == np.setdiff1d(after.arms, before.arms).size == 1
+    assert [18 in each.arms for each in stretches] == [False] * 5 + [True] * 5
+    assert (stretches[0].arms == np.arange(8, 18)).all()
 
 
 def test_quick_cells_are_cells_of_the_suite() -> None:

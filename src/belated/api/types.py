@@ -311,6 +311,35 @@ class Experiment(msgspec.Struct):
     digest: str | UnsetType = UNSET
 
 
+class ArmTimeline(msgspec.Struct):
+    """What an arm did in each stretch of time; `arm` is null for all arms beyond the first 24 together."""
+
+    arm: str | int | None
+    decisions: list[int]
+    outcomes: list[int]
+    losses: Annotated[list[float], Meta(description="the sum of the losses of these outcomes")]
+
+
+class DelayCounts(msgspec.Struct):
+    """How long the outcomes of an arm took: counts up to each bound, and beyond the last."""
+
+    arm: str | int | None
+    good: Annotated[bool, Meta(description="outcomes with a loss below 1/2, or the others")]
+    counts: list[int]
+
+
+class ExperimentTimeline(msgspec.Struct):
+    """What an experiment did over time, in at most 240 stretches of equal length."""
+
+    name: str
+    begin: Annotated[float, Meta(description="when the first stretch begins, in seconds since 1970")]
+    seconds: Annotated[float, Meta(description="the length of a stretch")]
+    arms: list[ArmTimeline]
+    outstanding: Annotated[list[int], Meta(description="decisions waited for at the end of each stretch")]
+    delay_bounds: Annotated[list[float], Meta(description="in seconds")]
+    delays: list[DelayCounts]
+
+
 class Summary(msgspec.Struct):
     """An experiment in a list."""
 

@@ -23,6 +23,7 @@ from belated.audit.observed import check_no_floor
 from belated.bounds.waiting import Waiting
 from belated.delays import delays_for
 from belated.environments import Environment
+from belated.environments.environment import check_same_arms
 from belated.errors import check_count
 from belated.learners import Learner, TunedLearner
 from belated.simulation.intervals import mean_interval
@@ -207,6 +208,7 @@ def run(
     check_count("replications", replications)
     check_count("seed", seed, least=0)
     where = Environment.find(environment)
+    check_same_arms(where, rounds)
     job = Job(
         learners=(tuned,),
         environment=where,

@@ -21,6 +21,7 @@ from belated.audit import observed
 from belated.audit.observed import Observed
 from belated.delays import Delays, delays_for
 from belated.environments import Environment
+from belated.environments.environment import check_same_arms
 from belated.errors import InvalidValue, check_count
 from belated.learners import Learner, TunedLearner
 from belated.simulation.intervals import Interval, mean_interval
@@ -195,6 +196,7 @@ def split(
             "learner",
         )
     where = Environment.find(environment)
+    check_same_arms(where, rounds)
     job = Job(
         learners=(Observed.of(tuned, where.n_arms, rounds),),
         environment=where,

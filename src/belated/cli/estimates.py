@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from belated import inference
-from belated.cli.logs import log_of_options, scale_of_options
+from belated.cli.logs import log_of_options, scale_of_source
 from belated.cli.output import Output
 from belated.errors import InvalidValue
 from belated.inference import course
@@ -17,8 +17,8 @@ from belated.specs import duration
 def estimates(options: argparse.Namespace, out: Output) -> int:
     """Print what is known of the arms of an experiment, or of a log; draw intervals over time."""
     kind = _kind(options.figure)
-    scale = scale_of_options(options)
     log = log_of_options(options, out).log
+    scale = scale_of_source(options)
     labels = {str(label): label for label in log.labels}
     found = inference.estimates(
         log,

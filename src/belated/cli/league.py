@@ -16,7 +16,7 @@ from belated.errors import InvalidValue
 from belated.league import comparison, store
 from belated.league import league as leagues
 from belated.league import suite as suites
-from belated.league.plan import League, LeaguePlan, can_play, competitors
+from belated.league.plan import League, LeaguePlan, can_play, competitors, objection
 from belated.league.standings import Standing, rank
 from belated.learners import TunedLearner
 from belated.report import figures, tables
@@ -32,8 +32,9 @@ def league(options: argparse.Namespace, out: Output) -> int:
     chosen = competitors(options.learners)
     if options.learners is None:  # of the catalogue, those that can play somewhere
         able = tuple(each for each in chosen if any(can_play(each, cell) for cell in cells))
-        if left_out := [each.label for each in chosen if each not in able]:
-            out.note(f"left out, since nobody can tell them what they must know here: {', '.join(left_out)}")
+        for each in chosen:
+            if each not in able:
+                out.note(f"left out: {objection(each, cells[0])}")
         chosen = able
     return _run(options, chosen, cells, out)
 

@@ -47,6 +47,16 @@ def scale_of_options(options: argparse.Namespace) -> Scale | None:
     return Scale(lowest, highest, options.better or "higher")
 
 
+def scale_of_source(options: argparse.Namespace) -> Scale | None:
+    """Return the units of outcomes: those that are given, else those of the experiment, if it is one."""
+    given = scale_of_options(options)
+    if given is not None or is_file(options.source):
+        return given
+    with experiment(options.source, options.store) as (_, record):
+        own: Scale | None = record.settings.scale
+        return own
+
+
 def _log_of_file(options: argparse.Namespace, out: Output) -> ReadLog:
     columns = {what: getattr(options, what) for what in GUESSES}
     bad_rows = options.bad_rows.replace("-", " ")

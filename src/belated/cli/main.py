@@ -24,6 +24,7 @@ _MODULES = {
     "cluster-worker": "league",
     "compare": "compare",
     "completion": "completion",
+    "demo": "demo",
     "estimates": "estimates",
     "keys": "keys",
     "league": "league",
@@ -87,7 +88,7 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 def _command(name: str) -> Callable[[argparse.Namespace, Output], int]:
     module = _MODULES[name]
-    with needs_extra("the service", "service") if module in ("keys", "ledger", "service") else nullcontext():
+    with needs_extra("the service", "service") if module in ("demo", "keys", "ledger", "service") else nullcontext():
         function: Callable[[argparse.Namespace, Output], int] = getattr(
             import_module(f"belated.cli.{module}"), name.replace("-", "_")
         )

@@ -15,6 +15,11 @@ store   sqlite:///belated.db               a file in the current folder, created
         sqlite:////var/lib/belated.db      a file by its full path
         postgresql://USER@HOST/DATABASE    for workers on several machines
 """
+DEMO_HELP = """\
+Serve a lively shop on a scratch ledger, to look at the pages of the service: purchases come late and
+mostly never, the better button is slow at first, one loses its charm half way, and a new one comes.
+Prints the address and a key. Nothing is kept.
+"""
 WARM_HELP = """\
 Compile what deciding with these learners needs, into the cache of compiled code (NUMBA_CACHE_DIR sets
 its folder). A service does so itself when it starts or meets a new learner; after an upgrade, or in
@@ -64,6 +69,14 @@ def add(commands: Any) -> None:
         )
     _add_keys(commands)
     _add_warm(commands)
+    demo = add_command(commands, "demo", "look at the pages of the service, with a lively shop", DEMO_HELP)
+    demo.add_argument("--port", type=whole, default=8000, metavar="N", help="default: %(default)s")
+    demo.add_argument(
+        "--seconds", type=seconds, default=86400, metavar="SECONDS", help="how long to play; default: %(default)s"
+    )
+    demo.add_argument(
+        "--half", type=seconds, default=60, metavar="SECONDS", help="when things change; default: %(default)s"
+    )
 
 
 def _add_warm(commands: Any) -> None:

@@ -73,6 +73,12 @@ def flip(seed: np.uint64, number: int, arm: int, mean: float) -> float:
     return 1.0 if bits < np.uint64(mean * WHOLE) else 0.0
 
 
+def later(seed: np.uint64, rounds: int) -> np.uint64:
+    """Return the seed whose coins in any round are those of another seed so many rounds later."""
+    with np.errstate(over="ignore"):  # wrapping around is what these integers are for
+        return seed + (np.uint64(rounds) << ARM_BITS) * GOLDEN
+
+
 def new_seed(rng: np.random.Generator) -> np.uint64:
     """Return a seed drawn from a generator."""
     return rng.integers(0, 2**64, dtype=np.uint64)

@@ -6,12 +6,14 @@ they are coins (`belated.core.random`), the losses. All learners of one replicat
 """
 
 from belated.environments.adversarial import Blocks, Constrained, Corrupted, Drifting, Resonant, Rhythm, Switching
-from belated.environments.environment import Environment, Filled, FillsLosses, Floats, Rounds, check_arms
+from belated.environments.arms import Arms
+from belated.environments.environment import Environment, Filled, FillsLosses, Floats, Rounds, Stretch, check_arms
 from belated.environments.public import Public
 from belated.environments.resampled import Resampled
 from belated.environments.stochastic import Bernoulli, Beta, Recorded, Revenue, Stochastic
 
 __all__ = [
+    "Arms",
     "Bernoulli",
     "Beta",
     "Blocks",
@@ -30,6 +32,7 @@ __all__ = [
     "Rhythm",
     "Rounds",
     "Stochastic",
+    "Stretch",
     "Switching",
     "check_arms",
 ]

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,20 @@ from belated.specs import Registry
 Floats = NDArray[np.float64]
 Rounds = NDArray[np.int64]
 Filled = tuple[Floats, Floats | None]
+MANY_ROUNDS = 1 << 30
+
+
+class Stretch(NamedTuple):
+    """Consecutive rounds in which the same arms are present."""
+
+    first: int
+    """Its first round; it lasts until the next one begins."""
+    arms: NDArray[np.int64]
+    """The numbers of the arms that are present, in their order. An arm that is not among those of the stretch before
+    comes, and those of the stretch before that are not among them leave.
+    """
+    anew: bool = False
+    """Whether learners start from nothing, rather than go on with what they know."""
 
 
 class Environment(Registry, ABC):
@@ -32,11 +46,21 @@ class Environment(Registry, ABC):
 
     @property
     def steady_means(self) -> Floats | None:
-        """The expected losses of the arms where losses are stochastic, the same in all rounds; None elsewhere."""
+        """The expected losses of the arms where losses are stochastic, the same in all rounds, and no arm comes or
+        goes; None elsewhere.
+        """
         if self.longest is not None and self.longest < 2:
+            return None
+        if self.stretches(self.longest or MANY_ROUNDS):
             return None
         expected, _ = self.fill(np.random.default_rng(0), np.array([1, 2]))
         return np.asarray(expected[0], dtype=np.float64) if len(expected) == 1 else None
+
+    def stretches(self, rounds: int) -> tuple[Stretch, ...]:
+        """Return the stretches of so many rounds, the first from round 1 on, where arms come and go; nothing where all
+        arms are always there. `fill` fills all arms in all rounds, and those that are absent are left out.
+        """
+        return ()
 
     @abstractmethod
     def fill(self, rng: np.random.Generator, rounds: NDArray[np.int64]) -> tuple[Floats, Floats | None]:
@@ -78,6 +102,10 @@ class _Wrapped(Environment, registered=False):
     def title(self) -> str:
         return str(getattr(self.thing, "title", type(self.thing).__name__))
 
+    def stretches(self, rounds: int) -> tuple[Stretch, ...]:
+        given = getattr(self.thing, "stretches", None)
+        return tuple(given(rounds)) if callable(given) else ()
+
     def fill(self, rng: np.random.Generator, rounds: NDArray[np.int64]) -> tuple[Floats, Floats | None]:
         return self.thing.fill(rng, rounds)
 
@@ -85,6 +113,12 @@ class _Wrapped(Environment, registered=False):
         self, rng: np.random.Generator, rounds: NDArray[np.int64]
     ) -> tuple[Floats, Floats | None, NDArray[np.int64]]:
         return self.thing.fill_with_delays(rng, rounds)
+
+
+def check_same_arms(environment: Environment, rounds: int) -> None:
+    """Refuse an environment in which arms come and go."""
+    if environment.stretches(rounds):
+        raise InvalidValue(f"the same arms in all rounds are needed; the environment is {environment.title}", "arms")
 
 
 def check_arms(n_arms: Any) -> int:

@@ -137,7 +137,7 @@ class Recorded(Environment):
     """
 
     def __init__(self, losses: ArrayLike) -> None:
-        matrix = np.array(losses, dtype=np.float64)
+        matrix = np.array(losses, dtype=np.float64, order="C")  # compiled code reads rows
         if matrix.ndim != 2:
             raise InvalidValue(f"losses has shape {matrix.shape}; a matrix of rounds x arms is needed")
         self.n_arms = check_arms(matrix.shape[1])

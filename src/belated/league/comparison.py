@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from belated import learners as catalogue
-from belated.delays import Delays
+from belated.delays import Delays, delays_for
 from belated.environments import Environment
 from belated.errors import InvalidValue, check_count, unknown
 from belated.league.plot import draw
 from belated.simulation import Simulation, simulate
 from belated.simulation.plot import new_window, settings
+from belated.simulation.replication import check_learner
 from belated.templates.display import counted, html_table
 
 HEADLINE_DELAYS = ("none", "pareto:shape=1,scale=10", "outlier")
@@ -116,7 +117,11 @@ class Comparison:
 
 
 def compare(plan: ComparisonPlan, *, threads: int | None = None) -> Comparison:
-    """Carry out a plan."""
+    """Carry out a plan; refuse learners that cannot play somewhere before anything is played."""
+    for environment in plan.environments:
+        for law in plan.delays:
+            for learner in plan.learners:
+                check_learner(catalogue.tune(learner), environment, delays_for(environment, law), plan.rounds)
     pairs = [(environment, delays) for environment in plan.environments for delays in plan.delays]
     cells = [
         simulate(

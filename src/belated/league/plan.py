@@ -10,21 +10,28 @@ from belated.environments import Floats
 from belated.errors import InvalidValue, check_count
 from belated.league.suite import Cell, by_family
 from belated.learners import Learner, TunedLearner
-from belated.simulation import Simulation, oracle, spaced_checkpoints
-from belated.simulation.replication import Job
+from belated.simulation import Simulation, spaced_checkpoints
+from belated.simulation.replication import Job, check_learner
 from belated.templates.display import counted, html_table, number
 
 POINTS = 60
 """Checkpoints of each curve."""
 
 
-def can_play(tuned: TunedLearner, cell: Cell) -> bool:
-    """Return whether a learner can play in a cell: some must know what nobody can tell there."""
+def objection(tuned: TunedLearner, cell: Cell) -> InvalidValue | None:
+    """Return why a learner cannot play in a cell: some must know what nobody can tell there, some cannot change their
+    arms; None where it can.
+    """
     try:
-        oracle.check([tuned], cell.delays)
-    except ValueError:
-        return False
-    return True
+        check_learner(tuned, cell.environment, cell.delays, cell.rounds)
+    except InvalidValue as error:
+        return error
+    return None
+
+
+def can_play(tuned: TunedLearner, cell: Cell) -> bool:
+    """Return whether a learner can play in a cell."""
+    return objection(tuned, cell) is None
 
 
 @dataclass(frozen=True)
@@ -46,8 +53,9 @@ class LeaguePlan:
                 if given.count(name) > 1:
                     raise InvalidValue(f"{kind} {name!r} is given twice; each may be given once", f"{kind}s")
         for tuned in self.learners:
-            if not any(can_play(tuned, cell) for cell in self.cells):
-                oracle.check([tuned], self.cells[0].delays)  # says why
+            reasons = [objection(tuned, cell) for cell in self.cells]
+            if all(reasons) and reasons[0]:
+                raise reasons[0]
 
     @property
     def labels(self) -> list[str]:

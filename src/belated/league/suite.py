@@ -12,10 +12,12 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from belated import bounds
 from belated.delays import delays_for
-from belated.environments import Environment, Resampled
+from belated.environments import Environment, Resampled, Stretch
+from belated.environments.environment import check_same_arms
 from belated.errors import InvalidValue, unknown
 from belated.logs import public
 from belated.templates.display import counted
@@ -52,30 +54,38 @@ class Cell:
     @cached_property
     def theory(self) -> float:
         """sqrt(KT) + min over S of (|S| + sqrt(D_rest log K)), for one draw of the delays."""
-        return bounds.scale(self.environment.n_arms, self.instance().delays)
+        return bounds.scale(self.environment.n_arms, self._slowest())
 
     def instance(self, delay_constant: float = 49.0) -> bounds.Instance:
         """Return what bounds see of it, for one draw of the delays; the longest of a round where they depend on more.
 
-        Gaps are known where losses are stochastic.
+        Gaps are known where losses are stochastic. Bounds are about arms that stay.
         """
-        rounds = np.arange(1, self.rounds + 1)
-        delays = self.delays.fill(np.random.default_rng(0), rounds)
-        slowest = delays if delays.ndim == 1 else delays.max(axis=1)
+        check_same_arms(self.environment, self.rounds)
         means = self.environment.steady_means
         gaps = np.delete(means, means.argmin()) - means.min() if means is not None else None
-        return bounds.Instance(self.environment.n_arms, slowest, gaps=gaps, delay_constant=delay_constant)
+        return bounds.Instance(self.environment.n_arms, self._slowest(), gaps=gaps, delay_constant=delay_constant)
+
+    def _slowest(self) -> NDArray[np.int64]:
+        """Return one draw of the delays, the longest of each round."""
+        delays = self.delays.fill(np.random.default_rng(0), np.arange(1, self.rounds + 1))
+        return delays if delays.ndim == 1 else delays.max(axis=1)
 
     @cached_property
     def uniform_regret(self) -> float:
-        """What uniform play costs, for one draw of the losses."""
+        """What uniform play of the arms that are present costs, for one draw of the losses."""
         rng = np.random.default_rng(0)
-        totals = np.zeros(self.environment.n_arms)
-        for first in range(1, self.rounds + 1, 10_000):
-            piece = np.arange(first, min(first + 10_000, self.rounds + 1))
-            expected, _ = self.environment.fill(rng, piece)
-            totals += np.broadcast_to(expected, (piece.size, totals.size)).sum(axis=0)
-        return float(totals.mean() - totals.min())
+        regret = 0.0
+        stretches = self.environment.stretches(self.rounds) or [Stretch(1, np.arange(self.environment.n_arms))]
+        ends = [stretch.first for stretch in stretches[1:]] + [self.rounds + 1]
+        for stretch, end in zip(stretches, ends, strict=True):
+            totals = np.zeros(self.environment.n_arms)
+            for first in range(stretch.first, end, 10_000):
+                piece = np.arange(first, min(first + 10_000, end))
+                expected, _ = self.environment.fill(rng, piece)
+                totals += np.broadcast_to(expected, (piece.size, totals.size)).sum(axis=0)
+            regret += float(totals[stretch.arms].mean() - totals[stretch.arms].min())
+        return regret
 
     def at(self, rounds: int) -> "Cell":
         """Return the same problem, shorter or longer."""
@@ -94,6 +104,7 @@ FAMILIES: Mapping[str, str] = MappingProxyType(
         "revenue": "skewed revenue, mostly none",
         "rhythm": "a weekly rhythm of all arms",
         "trials": "short trials with delays of a tenth to a half of them",
+        "arms": "arms that come and go",
         "real": "outcomes, and where they are known delays, of real experiments",
         "constrained": "the level of all losses jumps, the gap stays",
         "changing": "the best arm changes",
@@ -190,6 +201,21 @@ def _means(*means: float) -> str:
 
 def _by_arm(*laws: float | str) -> str:
     return f"byarm:laws={_listed(laws)}"
+
+
+def _arms(*arms: tuple[float, float, float]) -> str:
+    """Return arms that come and go: the mean of each, and the parts of the run at which it comes and leaves."""
+    means, enter, leave = (_listed(f"{each:.6g}" for each in column) for column in zip(*arms, strict=True))
+    return f"arms:means={means},enter={enter},leave={leave}"
+
+
+def _turnover() -> str:
+    """Return ten arms, of which the oldest makes room for a new one after every tenth of the run; the best comes half
+    way.
+    """
+    arms = [(0.5 - 0.02 * (7 * i % 5), max(i - 9, 0) / 10, (i + 1) / 10 if i < 9 else 1.0) for i in range(19)]
+    _, enter, leave = arms.pop(14)
+    return _arms((0.38, enter, leave), *arms)
 
 
 _LATE = "geometric:mean=1000"
@@ -295,6 +321,32 @@ _PRACTICE = (
     ("trials", "trial-k2/1000-of-2000", _means(0.5, 0.65), "constant:delay=1000", 2000),
     ("trials", "trial-rare-k2/200-of-2000", _rates(15, 8), "constant:delay=200", 2000),
     ("trials", "trial-k3/by-loss-of-1500", _means(0.55, 0.7, 0.7), "byloss:good=(geometric:mean=100),bad=400", 1500),
+    *(
+        ("arms", f"arms-better-k4/{law}", _arms((0.4, 0.5, 1), (0.45, 0, 1), (0.5, 0, 1), (0.5, 0, 1)), delays, 100_000)
+        for law, delays in (("none", "none"), ("geometric-1000", _LATE))
+    ),
+    (
+        "arms",
+        "arms-worse-k4/100",
+        _arms((0.4, 0, 1), (0.5, 0, 1), (0.5, 0, 1), (0.5, 0.5, 1)),
+        "constant:delay=100",
+        100_000,
+    ),
+    (
+        "arms",
+        "arms-leave-k4/100",
+        _arms((0.4, 0, 0.5), (0.45, 0, 1), (0.5, 0, 1), (0.5, 0, 1)),
+        "constant:delay=100",
+        100_000,
+    ),
+    (
+        "arms",
+        "arms-conversions-k5/geometric-1000",
+        _arms((0.97, 0.75, 1), (0.975, 0.25, 1), (0.976, 0.5, 1), (0.978, 0, 1), (0.98, 0, 1)),
+        _LATE,
+        200_000,
+    ),
+    ("arms", "arms-turnover-k10/100", _turnover(), "constant:delay=100", 100_000),
 )
 
 # A click is known soon, its absence when the visit is over. The data do not say when; these delays are made up.

@@ -13,6 +13,8 @@ recalled, not checked against the paper; it is a parameter.
 
 import math
 
+import numpy as np
+
 from belated.core.kernels import Vector, kernel
 from belated.learners import mean_steps, rearm
 from belated.learners.knowledge import HORIZON
@@ -51,10 +53,14 @@ def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
 
 
 def rearmed(state: Floats, n_arms: int, kept: Integers) -> Floats:
-    """Rearm the means. All arms are active again: those that are clearly worse are eliminated at the next decision."""
+    """Rearm the means. All arms are active again: those that are clearly worse are eliminated at the next decision.
+
+    The turn goes on behind the arm that was played last, or begins with the first where that has left.
+    """
     new = rearm.means(state, n_arms, kept)
     new[mean_steps.SINGLES + int(ELIMINATED) :: mean_steps.FIELDS] = 0.0
-    new[LAST] = 0.0
+    last = np.flatnonzero(kept == int(state[LAST]) - 1) if state[LAST] else kept[:0]
+    new[LAST] = last[0] + 1.0 if last.size else 0.0
     return new
 
 

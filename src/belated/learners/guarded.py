@@ -29,7 +29,7 @@ p_i < 4 b^2 / a^2 is measured without the baseline, as in reduced variance (Zimm
 added to the arm that was played, if p_{s,I} is so small, and -b to every arm whose p_i is now. In B and C no ratio of
 probabilities counts as more than 127. While the pilot has
 most of the weight the leader moves once for every four outcomes, and the pilot is estimated anew whenever the number of
-rounds has grown by a 64th.
+rounds since an arm came, or since the first, has grown by a 64th.
 
 Every outcome is learned from, however late. A decision is given up only when it is 100,000 rounds old and 32 times as
 old as the longest delay seen. docs/theory.md says what is proved, docs/tuning.md what was measured.
@@ -48,7 +48,7 @@ from belated.learners.rearm import NEW, Floats, Integers
 (
     ROUND,
     DECIDED,  # the round of the decision that is learned from
-    ARMS,
+    ARMS,  # how many, in the lower ARM_BITS, and above them the round after which the last of them came
     UNSETTLED,  # outcomes since the leader's shares were brought up to date
     MOVED,  # whether its shares have moved in this round
     NEXT,  # the round of the next estimate
@@ -74,7 +74,8 @@ KAPPA = 0
 PILOT = 1
 
 WINDOW = 64.0  # outcomes that make the level
-EVERY = 64.0  # the pilot is estimated anew when t has grown by one in so many
+EVERY = 64.0  # the pilot is estimated anew when t, since an arm came, has grown by one in so many
+ARM_BITS = 14  # enough for ftrl.MOST_ARMS
 TRUST = 3.0  # in the exponent of w: the odds with which the pilot begins
 GIVE_WAY = 0.63  # the factor of C / sqrt(V) there
 SURPRISE = 10.0  # added to V: so much is no evidence
@@ -83,7 +84,7 @@ STEADY = 0.1  # the part of the variance that a shift may explain before the pil
 UNSTEADY = 0.2  # and the part at which it has none
 LAZY = 4.0  # outcomes that the leader waits for before it moves, while the pilot has most of the weight
 RARE_BELOW = 4.0
-YOUNG_NOISE = 2.0  # a^2 an arm, of a leader that goes on with an arm that has come
+YOUNG_NOISE = 128.0  # a^2 an arm, at most, of a leader that goes on with an arm that has come
 PATIENCE = 100_000.0
 TIMES_LONGEST = 32.0
 _BITS = 2.0**26
@@ -98,6 +99,12 @@ def size(n_arms: int) -> int:
 @kernel(inline=True)
 def _leader_size(arms: int) -> int:
     return ftrl.SINGLES + ftrl.FIELDS * ftrl.LANES * ((arms + ftrl.LANES - 1) // ftrl.LANES)
+
+
+@kernel(inline=True)
+def _arms(own: Vector) -> int:
+    """Return the number of arms."""
+    return int(own[ARMS]) & ((1 << ARM_BITS) - 1)
 
 
 @kernel(inline=True)
@@ -164,7 +171,8 @@ def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
     elif now >= own[NEXT]:
         renewed = True
         _renew(table, q, now)
-        own[NEXT] = now + max(1.0, math.floor(now / EVERY))
+        together = now - (int(own[ARMS]) >> ARM_BITS)  # rounds since an arm came, or all
+        own[NEXT] = now + max(1.0, math.floor(together / EVERY))
     if params[PILOT] == 1.0:  # no leader
         for i in range(arms):
             p[i] = q[i]
@@ -188,7 +196,7 @@ def decide(state: Vector, params: Vector, outstanding: int, p: Vector) -> float:
 
 @kernel
 def chosen(state: Vector, params: Vector, arm: int, propensity: float, mark: float) -> float:
-    arms = int(state[ARMS])
+    arms = _arms(state)
     first = _leader_size(arms) + MORE
     by_age.count(state[first + arms :], arms, arm)
     if params[PILOT] == 1.0:
@@ -213,7 +221,7 @@ def _price(own: Vector, q: Vector, w: float, x: Vector) -> None:
 
 @kernel
 def learn(state: Vector, params: Vector, arm: int, loss: float, propensity: float, mark: float) -> None:
-    arms = int(state[ARMS])
+    arms = _arms(state)
     first = _leader_size(arms)
     own = state[:first]
     table = state[first + MORE + arms :]
@@ -262,7 +270,7 @@ def _follow_level(own: Vector, table: Vector, arm: int, loss: float) -> None:
     own[RECENT] += 1.0
     step = 1.0 / min(own[RECENT], WINDOW)
     own[LEVEL] += step * (loss - own[LEVEL])
-    arms = int(own[ARMS])
+    arms = _arms(own)
     overall = loss - (table[by_age.at(arms, by_age.TOTAL_LOSS) + arm] + own[LEVEL]) / (
         table[by_age.at(arms, by_age.CAME) + arm] + 1.0
     )
@@ -274,29 +282,32 @@ def _follow_level(own: Vector, table: Vector, arm: int, loss: float) -> None:
 
 @kernel
 def patience(state: Vector, params: Vector) -> float:
-    arms = int(state[ARMS])
+    arms = _arms(state)
     return float(max(PATIENCE, TIMES_LONGEST * state[_leader_size(arms) + MORE + arms + by_age.LONGEST]))
 
 
 def rearmed(state: Floats, n_arms: int, kept: Integers) -> Floats:
     """Rearm the leader and the pilot's table, and let the pilot be estimated anew.
 
-    When an arm comes, the leader's noise and measured cost are taken back to those of a young leader, with its losses.
+    When an arm comes, the pilot is estimated as often as after a start. The leader's noise and measured cost, and the
+    evidence for the pilot, are taken back to those of a younger leader, with its losses: shares and w stay as they are,
+    and follow what is new faster.
     """
     first = ftrl.size(n_arms)
     own = rearm.leader(state[:first], n_arms, kept)
     more = state[first : first + MORE].copy()
-    q = np.full(kept.size, 1.0 / kept.size)
+    q = np.full(kept.size, 1.0 / kept.size if own[ROUND] else 0.0)
     table = by_age.rearmed(state[first + MORE + n_arms :], n_arms, kept)
     if own[ROUND]:
-        own[ARMS] = kept.size
+        came = int(own[ROUND]) if (kept == NEW).any() else int(own[ARMS]) >> ARM_BITS
+        own[ARMS] = (came << ARM_BITS) + kept.size
         own[NEXT] = own[ROUND] + 1.0
         own[UNSETTLED] = LAZY
-        part = YOUNG_NOISE * kept.size / own[NOISE]
-        if (kept == NEW).any() and part < 1.0:
+        part = rearm.young_part(state[:first], n_arms, kept, float(state[NOISE]), YOUNG_NOISE)
+        if part < 1.0:
             rearm.make_younger(own, kept.size, part)
-            own[NOISE] *= part
-            own[[DELAY_COST, HIGHEST]] *= math.sqrt(part)
+            own[[NOISE, PILOT_NOISE]] *= part
+            own[[DELAY_COST, HIGHEST, PILOT_COST]] *= math.sqrt(part)
     return np.concatenate([own, more, q, table])
 
 

@@ -17,14 +17,14 @@ Integers = NDArray[np.int64]
 
 NEW = -1
 """As the former number of an arm: it has come."""
-YOUTH = 8.0
-"""A leader goes on, when an arm comes, as one of at most so many rounds an arm."""
+YOUTH = 512.0
+"""A leader goes on, when an arm comes, as one of at most so many rounds an arm (experiments/arms.py --tune)."""
 _NARROWINGS = 200
 
 
 def leader(state: Floats, n_arms: int, kept: Integers) -> Floats:
     """Rearm a state of the solver: each arm that comes gets the loss estimate at which its share, at the present rates,
-    is 1 / K.
+    is 1 / K. When arms go, the shares of the others grow in proportion.
     """
     new = np.zeros(ftrl.size(kept.size))
     new[: ftrl.SINGLES] = state[: ftrl.SINGLES]
@@ -33,10 +33,43 @@ def leader(state: Floats, n_arms: int, kept: Integers) -> Floats:
     losses = np.zeros(kept.size)
     losses[stays] = state[ftrl.LOSSES_AT.places(n_arms)[kept[stays]]]
     rates = float(state[ftrl.TSALLIS_RATE]), float(state[ftrl.ENTROPY_RATE])
+    if rates[0] and 0 < stays.sum() < n_arms:
+        losses[stays] = _losses_of(_shares(state, n_arms)[kept[stays]], rates)
     if rates != (0.0, 0.0) and not stays.all():
         losses[~stays] = _entry_loss(losses, ~stays, rates)
     new[ftrl.LOSSES_AT.places(kept.size)] = losses
     return new
+
+
+def _shares(state: Floats, n_arms: int) -> Floats:
+    """Return the distribution for the present losses, at the rates of the last one; uniform before the first."""
+    rates = float(state[ftrl.TSALLIS_RATE]), float(state[ftrl.ENTROPY_RATE])
+    if rates == (0.0, 0.0):
+        return np.full(n_arms, 1.0 / n_arms)
+    return ftrl.distribution(state[ftrl.LOSSES_AT.places(n_arms)], *rates)
+
+
+def _losses_of(shares: Floats, rates: tuple[float, float]) -> Floats:
+    """Return the loss estimates that give shares in these proportions, the least being 0: (*) of `belated.core.ftrl`.
+
+    Among arms that were hardly played estimates differ mostly by chance, and by much, which did not matter beside a
+    better arm. When that goes, their shares tell what to make of them.
+    """
+    roots = np.sqrt(shares.sum() / shares)
+    losses = rates[0] * roots + 2.0 * rates[1] * np.log(roots)
+    return np.asarray(losses - losses.min())
+
+
+def young_part(state: Floats, n_arms: int, kept: Integers, age: float, youth: float) -> float:
+    """Return the part of its age at which a leader goes on: `youth` for each arm where one comes; where arms only go,
+    the share of those that stay if that is more. They are known as well as they were played.
+    """
+    if age <= 0.0:
+        return 1.0
+    part = youth * kept.size / age
+    if not (kept == NEW).any():
+        part = max(part, float(_shares(state, n_arms)[kept].sum()))
+    return min(part, 1.0)
 
 
 def _entry_loss(losses: Floats, entering: NDArray[np.bool_], rates: tuple[float, float]) -> float:
@@ -79,12 +112,11 @@ def growing_leader(state: Floats, n_arms: int, kept: Integers) -> Floats:
     """Rearm a leader whose rates grow with the square roots of t and D_t.
 
     When an arm comes, the leader goes on as one of YOUTH rounds an arm: else it would follow what is new as slowly as
-    what it has known for long. When arms only go, its age stays.
+    what it has known for long. When arms only go, as one of its rounds for those that stay (`young_part`).
     """
     new = leader(state, n_arms, kept)
-    rounds = float(new[ftrl_steps.ROUND])
-    part = YOUTH * kept.size / rounds if rounds else 1.0
-    if part < 1.0 and (kept == NEW).any():
+    part = young_part(state, n_arms, kept, float(state[ftrl_steps.ROUND]), YOUTH)
+    if part < 1.0:
         make_younger(new, kept.size, part)
         new[[ftrl_steps.ROUND, ftrl_steps.CUMULATIVE_OUTSTANDING]] *= part
     return new

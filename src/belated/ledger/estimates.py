@@ -71,17 +71,17 @@ class SettledDecisions:
         if options.outcomes != "settled":
             stream, position = stream.copy(), self.position
             while results := ledger.results(record.number, self._hears, position, until, READ):
-                _add(stream, [each for each in results if each.loss is not None or options.outcomes == "bounded"])
+                _add(stream, results, arrived=options.outcomes == "arrived")
                 position = results[-1].number
         counted = Counted(np.array(totals.decisions, dtype=np.int64), totals.waiting)
         return method_for_stream(stream, totals.labels, counted, options)
 
 
-def _add(stream: Stream, results: Sequence[Result]) -> None:
+def _add(stream: Stream, results: Sequence[Result], arrived: bool = False) -> None:
     if results:
         _, arms, propensities, losses = zip(*results, strict=True)
         rewards = np.array([np.nan if loss is None else 1.0 - loss for loss in losses])
-        stream.add(np.array(arms, dtype=np.int64), rewards, np.array(propensities, dtype=np.float64))
+        stream.add(np.array(arms, dtype=np.int64), rewards, np.array(propensities, dtype=np.float64), arrived=arrived)
 
 
 def log_of(ledger: Ledger, record: ExperimentRecord) -> Log:

@@ -24,6 +24,7 @@ from belated.errors import InvalidValue, SnapshotError
 from belated.ledger.base import LedgerError
 from belated.ledger.delay_histogram import Histogram, Sizes
 from belated.ledger.events import DecisionRecord, Event, ExperimentSettings, Fate, Hears, Kind, Status
+from belated.ledger.timeline import Timeline
 from belated.live.decisions import Receipt
 from belated.live.limits import Limits
 from belated.live.outstanding import Recorded
@@ -71,6 +72,7 @@ class ExperimentState:
         self.delays_rounds = Sizes()
         self.delays_seconds = Sizes()
         self.histogram = Histogram()
+        self.timeline = Timeline()
 
     def _set(self, settings: ExperimentSettings, bandit: RecordedBandit) -> None:
         self.settings = settings
@@ -322,6 +324,7 @@ class ExperimentState:
         self.position = event.number
         self.at = event.at
         self.decisions[event.arm] += 1
+        self.timeline.decided(event.at, event.arm, self.bandit.outstanding)
 
     def _apply_outcome(self, event: Event) -> None:
         self._moved(event)
@@ -344,11 +347,14 @@ class ExperimentState:
         if event.fate != Fate.LATE:
             self.outcomes[event.arm] += 1
             self.losses[event.arm] += event.loss
+            self.timeline.came(event.at, event.arm, event.loss, self.bandit.outstanding)
 
     def _note_delay(self, event: Event) -> None:
         self.delays_rounds.add(self.bandit.rounds - event.round)
         self.delays_seconds.add(event.waited)
         self.histogram.add(event.waited)
+        loss = event.loss if event.total is None else self.scale.loss(event.total).loss
+        self.timeline.waited(event.arm, loss, event.waited)
 
     @property
     def skipped_outcomes(self) -> int:
@@ -382,6 +388,7 @@ class ExperimentState:
                 "limits": self.limits,
                 "delays_rounds": dict(sorted(self.delays_rounds.counts.items())),
                 "delays_seconds": dict(sorted(self.delays_seconds.counts.items())),
+                "timeline": self.timeline.to_lists(),
                 "histogram": [self.histogram.counts, self.histogram.total],
                 "bandit": self.bandit.to_bytes(),
             }
@@ -402,6 +409,7 @@ class ExperimentState:
             state.limits = None if limits is None else msgspec.convert(limits, ShareLimits)
             state.delays_rounds = Sizes(kept.pop("delays_rounds"))
             state.delays_seconds = Sizes(kept.pop("delays_seconds"))
+            state.timeline = Timeline.from_lists(kept.pop("timeline"))
             state.histogram = Histogram(*kept.pop("histogram"))
             vars(state).update(kept)
         except (msgspec.DecodeError, LookupError, TypeError, ValueError) as error:

@@ -12,6 +12,7 @@ from starlette.types import Receive, Scope, Send
 
 from belated import __version__
 from belated.ledger.base import Ledger, LedgerError, LedgerUnavailable, Uncertain
+from belated.service import pages
 from belated.service.counters import NO_ROUTE, WorkerCounters, new_counters
 from belated.service.docs import docs_page
 from belated.service.errors import ApiError
@@ -122,9 +123,12 @@ class Application(Router):
         try:
             if twice:
                 raise ApiError("bad_request", "there is more than one Authorization header; one is needed")
-            name, arm, endpoint = self._find(scope, method)
-            route = endpoint.number
-            response = await endpoint.answer(service, name, scope, receive, authorization, length, arm)
+            if pages.is_page(scope["path"]):
+                response = await pages.answer(service, scope, receive)
+            else:
+                name, arm, endpoint = self._find(scope, method)
+                route = endpoint.number
+                response = await endpoint.answer(service, name, scope, receive, authorization, length, arm)
         except Gone:
             return
         except Exception as error:

@@ -8,6 +8,8 @@ from collections.abc import AsyncGenerator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from starlette.types import Receive
+
 from belated import __version__, learners
 from belated.api.types import (
     MOST_SEED,
@@ -216,6 +218,10 @@ async def read(request: Request) -> Response:
     return Response(shown.content)
 
 
+async def timeline(request: Request) -> Response:
+    return Response(await request.service.timeline(request.name))
+
+
 async def estimates(request: Request) -> Response:
     query = request.query
     options = Options(float(query["alpha"]), query["control"] or None, query["method"], query["outcomes"])
@@ -312,7 +318,7 @@ async def stream(request: Request) -> Response:
 
     async def parts() -> AsyncGenerator[bytes, None]:
         service.streams += 1
-        gone = asyncio.ensure_future(_gone(request))
+        gone = asyncio.ensure_future(until_gone(request.receive))
         stopping = asyncio.ensure_future(service.stopping.wait())
         try:
             shown, said = first, time.monotonic()
@@ -341,8 +347,9 @@ def _event(shown: Shown) -> bytes:
     return b"event: state\nid: %d\ndata: %s\n\n" % (shown.events, shown.content)
 
 
-async def _gone(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
+async def until_gone(receive: Receive) -> None:
+    """Return when the client has gone away."""
+    while (await receive())["type"] != "http.disconnect":
         pass
 
 

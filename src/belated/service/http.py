@@ -172,7 +172,7 @@ class Endpoint:
         body = None
         if self._decode is not None:
             limits = service.limits
-            body = _decoded(self._decode, operation, await _body(receive, length, limits.body))
+            body = _decoded(self._decode, operation, await read_body(receive, length, limits.body))
             if type(body) is list and len(body) > limits.at_once:
                 message = f"the body is a list of {len(body):,}; this service takes at most {limits.at_once:,} at once"
                 raise ApiError("invalid", message)
@@ -205,7 +205,8 @@ def refused(refusal: ApiError) -> Response:
     return Response(encode(refusal.problem), refusal.status, headers=refusal.headers)
 
 
-async def _body(receive: Receive, length: bytes | None, most: int) -> bytes:
+async def read_body(receive: Receive, length: bytes | None, most: int) -> bytes:
+    """Return the body of a request; refuse one that is too long."""
     if length is not None and (not length.isdigit() or len(length) > _MOST_DIGITS or int(length) > most):
         raise _too_large(most)
     message = await receive()

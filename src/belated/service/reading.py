@@ -80,6 +80,10 @@ class Reader:
                 self._shown.popitem(last=False)
         return shown
 
+    def timeline(self, name: str) -> bytes:
+        """Return what an experiment did over time, as JSON."""
+        return encode(unwrap(self._processor.read(name, views.timeline)))
+
     def read_settled(self, name: str) -> bool:
         """Read some settled decisions of an experiment that are new; return whether that was all of them."""
         kept, taken = self._settled_of(name)

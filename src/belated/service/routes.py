@@ -11,6 +11,7 @@ from belated.api.types import (
     Experiment,
     ExperimentEstimates,
     Experiments,
+    ExperimentTimeline,
     FallbackReceipt,
     Fallbacks,
     Health,
@@ -64,6 +65,15 @@ OPERATIONS = [
                 "false",
             ),
         ),
+    ),
+    Operation(
+        "GET",
+        f"{ONE}/timeline",
+        "Return what an experiment did over time: decisions, outcomes and losses by arm, outstanding, delays.",
+        handlers.timeline,
+        "read",
+        {200: ExperimentTimeline},
+        refusals=("unknown_experiment",),
     ),
     Operation(
         "GET",

@@ -168,6 +168,11 @@ class Service:
         await self.committer.load(name)
         return await self.read_slowly(self.reader.experiment, name, digest)
 
+    async def timeline(self, name: str) -> bytes:
+        """Return what an experiment did over time, as JSON."""
+        await self.committer.load(name)
+        return await self.read_slowly(self.reader.timeline, name)
+
     async def estimates(self, name: str, options: Options) -> bytes:
         """Return what is known of an experiment's arms, as JSON."""
         await self.committer.load(name)

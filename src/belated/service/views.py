@@ -9,9 +9,12 @@ from belated.api.types import (
     ArmDifference,
     ArmMean,
     ArmState,
+    ArmTimeline,
+    DelayCounts,
     DelayQuantiles,
     Experiment,
     ExperimentEstimates,
+    ExperimentTimeline,
     OutcomeCounts,
     Quantiles,
     Range,
@@ -20,8 +23,9 @@ from belated.api.types import (
 from belated.inference import Estimate, Estimates
 from belated.ledger.base import Outline
 from belated.ledger.commands import Refused, View
-from belated.ledger.delay_histogram import Sizes
+from belated.ledger.delay_histogram import BOUNDS, Sizes
 from belated.ledger.events import SECOND, Fate, when
+from belated.ledger.timeline import ARMS, OTHERS
 from belated.service.errors import ApiError
 
 
@@ -79,6 +83,34 @@ def _arm(view: View, arm: int, probability: float) -> ArmState:
         present,
         None if mean is None or settings.scale is None else settings.scale.value(mean),
         roster.entered[arm] if present else 0,
+    )
+
+
+def timeline(view: View) -> ExperimentTimeline:
+    """Return what an experiment did over time as it is shown."""
+    state = view.state
+    stretches = list(state.timeline)
+    arms = [*range(min(len(state.decisions), ARMS)), *([OTHERS] if len(state.decisions) > ARMS else [])]
+    labels = {arm: None if arm == OTHERS else state.label(arm) for arm in arms}
+    return ExperimentTimeline(
+        name=view.record.settings.name,
+        begin=stretches[0].begin / SECOND if stretches else 0.0,
+        seconds=state.timeline.width,
+        arms=[
+            ArmTimeline(
+                labels[arm],
+                [each.decisions.get(arm, 0) for each in stretches],
+                [each.outcomes.get(arm, 0) for each in stretches],
+                [each.losses.get(arm, 0.0) for each in stretches],
+            )
+            for arm in arms
+        ],
+        outstanding=[each.outstanding for each in stretches],
+        delay_bounds=[float(bound) for bound in BOUNDS],
+        delays=[
+            DelayCounts(labels[arm], good, list(each.counts))
+            for (arm, good), each in sorted(state.timeline.delays.items())
+        ],
     )
 
 

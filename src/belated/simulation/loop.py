@@ -175,6 +175,13 @@ def play(run: Run, schedule: Memory, rounds: Rounds, notes: Notes, begin: int, e
     return end
 
 
+@kernel
+def close(run: Run, schedule: Memory) -> int:
+    """Close a round that was left open; return the round that was skipped, or 0."""
+    oldest = close_round(run)
+    return 0 if oldest == NONE else skip_oldest(schedule, run, oldest)
+
+
 _PLAY = types.int64(RUN, SCHEDULE, ROUNDS, NOTES, types.int64, types.int64, types.float64)
 
 
@@ -182,3 +189,9 @@ _PLAY = types.int64(RUN, SCHEDULE, ROUNDS, NOTES, types.int64, types.int64, type
 def compiled_play() -> Any:
     """Return the loop as Python calls it."""
     return entry(play, _PLAY)
+
+
+@cache
+def compiled_close() -> Any:
+    """Return the end of a round as Python calls it."""
+    return entry(close, types.int64(RUN, SCHEDULE))

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from belated.core import random
+from belated.core.ftrl import FEWEST_ARMS
 from belated.delays import Delays, Own
 from belated.environments import Environment, Floats
 from belated.errors import InvalidValue
@@ -20,7 +21,7 @@ from belated.learners import TunedLearner
 from belated.learners.python_learner import PythonLearner
 from belated.simulation import oracle
 from belated.simulation.known import Watch, is_wrong
-from belated.simulation.loop import BY, compiled_play
+from belated.simulation.loop import BY, compiled_close, compiled_play
 from belated.simulation.progress import Progress
 from belated.simulation.run import NO_LOSSES, Chunk, LearnerRun, PythonLearnerRun, Trace, new_chunk
 
@@ -85,25 +86,27 @@ def chunks(job: Job, replication: int) -> Iterator[Chunk]:
     for_losses, for_delays, for_draws, _ = _streams(job, replication)
     seed = random.new_seed(for_losses)
     n_arms = job.environment.n_arms
-    for rounds in _pieces(job):
+    ends = {stretch.first - 1 for stretch in job.environment.stretches(job.rounds)}
+    for rounds, arms in _pieces(job):
         if isinstance(job.delays, Own):
             expected, losses, delays = job.environment.fill_with_delays(for_losses, rounds)
             delays = _filled(job.environment, delays, (rounds.size, n_arms), np.int64)
         else:
             expected, losses = job.environment.fill(for_losses, rounds)
             delays = _fill_delays(job, for_delays, rounds)
-        filled = (
-            _filled(job.environment, losses, (rounds.size, n_arms), np.float64) if losses is not None else NO_LOSSES
-        )
+        expected = _filled(job.environment, expected, (1 if len(expected) == 1 else rounds.size, n_arms), np.float64)
+        if losses is not None:
+            losses = _of_arms(_filled(job.environment, losses, (rounds.size, n_arms), np.float64), arms)
         yield new_chunk(
             first=int(rounds[0]),
             draws=for_draws.random(rounds.size),
-            delays=delays,
-            expected=_filled(job.environment, expected, (1 if len(expected) == 1 else rounds.size, n_arms), np.float64),
+            delays=_of_arms(delays, arms) if job.delays.by == "arm" else delays,
+            expected=_of_arms(expected, arms),
             horizon=job.rounds,
-            losses=filled,
+            losses=NO_LOSSES if losses is None else losses,
             seed=seed,
             by=BY[job.delays.by],
+            left_open=int(rounds[-1]) in ends,
         )
 
 
@@ -112,11 +115,27 @@ def _streams(job: Job, replication: int) -> list[np.random.Generator]:
     return [np.random.default_rng(seed) for seed in seeds]
 
 
-def _pieces(job: Job) -> Iterator[NDArray[np.int64]]:
-    """Yield the numbers of the rounds of each chunk."""
-    size = max(min(CHUNK_LOSSES // job.environment.n_arms, CHUNK_ROUNDS), 1)
-    for first in range(1, job.rounds + 1, size):
-        yield np.arange(first, min(first + size, job.rounds + 1), dtype=np.int64)
+def _chunk_rounds(job: Job) -> int:
+    """Return how many rounds a chunk has, at most."""
+    return max(min(CHUNK_LOSSES // job.environment.n_arms, CHUNK_ROUNDS), 1)
+
+
+def _pieces(job: Job) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64] | None]]:
+    """Yield the numbers of the rounds of each chunk, and the arms that are present; None where all are, always."""
+    size = _chunk_rounds(job)
+    stretches = job.environment.stretches(job.rounds)
+    begins: list[tuple[int, NDArray[np.int64] | None]] = [(1, None)]
+    if stretches:
+        begins = [(stretch.first, stretch.arms) for stretch in stretches]
+    ends = [first - 1 for first, _ in begins[1:]] + [job.rounds]
+    for (begin, arms), end in zip(begins, ends, strict=True):
+        for first in range(begin, end + 1, size):
+            yield np.arange(first, min(first + size, end + 1), dtype=np.int64), arms
+
+
+def _of_arms(table: NDArray[Any], arms: NDArray[np.int64] | None) -> NDArray[Any]:
+    """Return the columns of the arms that are present; arms beyond the last column have the last."""
+    return table if arms is None else np.ascontiguousarray(table[:, np.minimum(arms, table.shape[1] - 1)])
 
 
 def _fill_delays(job: Job, rng: np.random.Generator, rounds: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -142,8 +161,9 @@ def _all_delays(job: Job, replication: int) -> Iterator[tuple[int, NDArray[np.in
     if isinstance(job.delays, Own):  # drawn with the losses, from the same random numbers as in `chunks`
         random.new_seed(for_losses)
         for_delays = for_losses
-    for rounds in _pieces(job):
-        yield int(rounds[0]), _fill_delays(job, for_delays, rounds)
+    for rounds, arms in _pieces(job):
+        delays = _fill_delays(job, for_delays, rounds)
+        yield int(rounds[0]), _of_arms(delays, arms) if job.delays.by == "arm" else delays
 
 
 def _filled(source: object, values: NDArray[Any], shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
@@ -154,15 +174,24 @@ def _filled(source: object, values: NDArray[Any], shape: tuple[int, ...], dtype:
 
 def _replicate(job: Job, replication: int, count: _Count) -> ReplicationResult:
     told = _truth(job, replication)
-    watches = [Watch(job.environment.n_arms, job.rounds) for _ in job.learners] if job.known else []
-    recent = next(_pieces(job)).size if watches else 0
+    stretches = {stretch.first: stretch for stretch in job.environment.stretches(job.rounds)}
+    asked = job.known and not stretches  # where arms come and go there is no best arm of all rounds
+    watches = [Watch(job.environment.n_arms, job.rounds) for _ in job.learners] if asked else []
+    recent = _chunk_rounds(job) if watches else 0
     runs = [_learner_run(job, tuned, replication, told, recent) for tuned in job.learners]
     regret = np.empty((len(runs), job.checkpoints.size))
     uniform_regret = np.empty(job.checkpoints.size)
-    totals = np.zeros(job.environment.n_arms)  # each arm's expected loss so far
+    totals: Any = 0.0  # each arm's expected loss so far, in this stretch
+    best = uniform = 0.0  # the loss of the best arm of each stretch before, and the regret of uniform play there
     noted = 0
     means = None  # each arm's expected loss, where it stays the same
     for chunk in chunks(job, replication):
+        if chunk.first in stretches and chunk.first > 1:
+            best += totals.min()
+            uniform += totals.mean() - totals.min()
+            totals = 0.0
+            for run in runs:
+                run.begin(stretches[chunk.first])
         end = chunk.first + chunk.size
         until = int(np.searchsorted(job.checkpoints, end))
         stops = job.checkpoints[noted:until] - chunk.first + 1
@@ -170,12 +199,12 @@ def _replicate(job: Job, replication: int, count: _Count) -> ReplicationResult:
         begin = 0
         for k, stop in enumerate([*stops, chunk.size]):
             if len(chunk.rounds.expected) == 1:
-                totals += (stop - begin) * chunk.rounds.expected[0]
+                totals = totals + (stop - begin) * chunk.rounds.expected[0]
             else:
-                totals += chunk.rounds.expected[begin:stop].sum(axis=0)
+                totals = totals + chunk.rounds.expected[begin:stop].sum(axis=0)
             if k < stops.size:
-                lowest[k] = totals.min()
-                uniform_regret[noted + k] = totals.mean() - totals.min()
+                lowest[k] = best + totals.min()
+                uniform_regret[noted + k] = uniform + (totals.mean() - totals.min())
             begin = stop
         for run, row in zip(runs, regret, strict=True):
             row[noted:until] = run.play(chunk)[stops - 1] - lowest
@@ -206,17 +235,17 @@ def _learner_run(
     job: Job, tuned: TunedLearner, replication: int, told: dict[int, dict[str, float]], recent: int = 0
 ) -> LearnerRun:
     n_arms = job.environment.n_arms
+    stretch = next(iter(job.environment.stretches(job.rounds)), None)
     if isinstance(tuned, PythonLearner):
         rng = _streams(job, replication)[3]
-        return PythonLearnerRun(tuned, n_arms, job.rounds, job.keep_trace, rng, job.window, recent)
-    return LearnerRun(tuned, n_arms, job.rounds, job.keep_trace, told[tuned.settled], job.window, recent)
+        return PythonLearnerRun(tuned, n_arms, job.rounds, job.keep_trace, rng, job.window, recent, stretch)
+    return LearnerRun(tuned, n_arms, job.rounds, job.keep_trace, told[tuned.settled], job.window, recent, stretch)
 
 
 def play_again(job: Job, replication: int) -> Iterator[tuple[Chunk, LearnerRun]]:
     """Play a replication of a job's one learner once more, chunk by chunk; the notes have the distributions of each."""
     (tuned,) = job.learners
-    size = next(_pieces(job)).size
-    again = replace(job, keep_trace=False, window=size)
+    again = replace(job, keep_trace=False, window=_chunk_rounds(job))
     run = _learner_run(again, tuned, replication, _truth(job, replication))
     for chunk in chunks(job, replication):
         run.play(chunk)
@@ -228,18 +257,49 @@ def replicate(job: Job, replication: int) -> ReplicationResult:
     return _replicate(job, replication, _Count())
 
 
+def check_learner(tuned: TunedLearner, environment: Environment, delays: Delays, rounds: int) -> None:
+    """Refuse a learner that cannot play: its needs nobody can tell, its arms cannot change, its floor is too high."""
+    oracle.check([tuned], delays)
+    stretches = environment.stretches(rounds)
+    tuned.check_arms(max((stretch.arms.size for stretch in stretches), default=environment.n_arms))
+    if not all(stretch.anew for stretch in stretches[1:]):
+        try:
+            tuned.learner.check_rearm()
+        except InvalidValue as error:
+            raise InvalidValue(f"{error}; the environment is {environment.title}", "learner") from error
+
+
 def check_job(job: Job) -> None:
-    """Refuse what cannot be played: losses or delays that end too early, learners whose needs nobody can tell, floors
-    that are too high.
+    """Refuse what cannot be played: losses or delays that end too early, arms that are not there, learners that cannot
+    play.
     """
     for source in (job.environment, job.delays):
         if source.longest is not None and job.rounds > source.longest:
             raise InvalidValue(f"rounds is {job.rounds}, but {source!r} ends after round {source.longest}")
     if isinstance(job.delays, Own) and job.delays.environment is not job.environment:
         raise InvalidValue(f"delays is {job.delays!r}, of another environment than {job.environment!r}", "delays")
-    oracle.check(job.learners, job.delays)
+    _check_stretches(job)
     for tuned in job.learners:
-        tuned.check_arms(job.environment.n_arms)
+        check_learner(tuned, job.environment, job.delays, job.rounds)
+
+
+def _check_stretches(job: Job) -> None:
+    """Refuse stretches that are not those of a run: environments of one's own may have any."""
+    last = 0
+    for stretch in job.environment.stretches(job.rounds):
+        if not (stretch.first == 1 if last == 0 else last < stretch.first <= job.rounds):
+            raise InvalidValue(
+                f"{job.environment!r} has a stretch from round {stretch.first} on, after one from round {last} on;"
+                f" rounds from 1 to {job.rounds} are needed, 1 first, in their order"
+            )
+        arms = np.asarray(stretch.arms)
+        known = np.intersect1d(arms, np.arange(job.environment.n_arms))
+        if known.size != arms.size or arms.size < FEWEST_ARMS:
+            raise InvalidValue(
+                f"{job.environment!r} has the arms {arms.tolist()} from round {stretch.first} on; at least"
+                f" {FEWEST_ARMS} of 0 to {job.environment.n_arms - 1} are needed, each once"
+            )
+        last = stretch.first
 
 
 def compile_for(learners: Iterable[TunedLearner]) -> None:
@@ -247,6 +307,7 @@ def compile_for(learners: Iterable[TunedLearner]) -> None:
     for tuned in learners:
         tuned.learner.addresses  # noqa: B018
     compiled_play()
+    compiled_close()
 
 
 def run(job: Job, replications: int, threads: int, progress: bool | str | None) -> list[ReplicationResult]:

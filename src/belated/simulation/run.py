@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from belated.core import pages
-from belated.core.rounds import NONE, Run, enlarge, new_clock, new_memory
+from belated.core import pages, random
+from belated.core.rounds import FOREVER, NONE, Run, enlarge, new_clock, new_memory, rearm_memory
 from belated.delays import NEVER
-from belated.environments import Floats
+from belated.environments import Floats, Stretch
 from belated.errors import InvalidValue
 from belated.learners import TunedLearner, python_learner
 from belated.learners.python_learner import PythonLearner
@@ -23,6 +23,7 @@ from belated.simulation.loop import (
     SKIPPED,
     Notes,
     Rounds,
+    compiled_close,
     compiled_play,
 )
 from belated.simulation.schedule import new_schedule
@@ -38,9 +39,9 @@ class Trace:
 
     arms: NDArray[np.int64]
     distributions: Floats
-    """x_t, shape (rounds, arms)."""
+    """x_t, shape (rounds, arms); 0 for an arm that is absent."""
     loss_estimates: Floats
-    """L at the end of each round, shape (rounds, arms)."""
+    """L at the end of each round, shape (rounds, arms); nan for an arm that is absent."""
     outstanding: NDArray[np.int64]
     """sigma_t, counted when the round opens."""
     patience: Floats
@@ -99,6 +100,8 @@ class Chunk(NamedTuple):
 
     first: int
     rounds: Rounds
+    left_open: bool = False
+    """Whether arms come or go after its last round, before that is closed."""
 
     @property
     def size(self) -> int:
@@ -115,6 +118,11 @@ class Chunk(NamedTuple):
         late = np.where(delays < 0, delays, np.maximum(delays, min(least, NEVER)))  # below 0: refused when it is played
         return self._replace(rounds=self.rounds._replace(delays=late))
 
+    def after(self, rounds: int) -> "Chunk":
+        """Return the same rounds, for a learner that counts from 1 after so many: the same coins come up."""
+        coins = random.later(self.rounds.seed, rounds)
+        return self._replace(rounds=self.rounds._replace(seed=coins, horizon=self.rounds.horizon - rounds))
+
 
 def new_chunk(
     first: int,
@@ -125,10 +133,11 @@ def new_chunk(
     losses: Floats = NO_LOSSES,
     seed: int | np.uint64 = 0,
     by: int = BY_ROUND,
+    left_open: bool = False,
 ) -> Chunk:
     """Return the chunk of these rounds; delays of shape (n,) or (n, columns)."""
     table = np.ascontiguousarray(delays.reshape(draws.size, -1))
-    return Chunk(first, Rounds(draws, losses, expected, table, by, np.uint64(seed), horizon))
+    return Chunk(first, Rounds(draws, losses, expected, table, by, np.uint64(seed), horizon), left_open)
 
 
 class LearnerRun:
@@ -143,18 +152,20 @@ class LearnerRun:
         told: dict[str, float],
         window: int | None = None,
         recent: int = 0,
+        stretch: Stretch | None = None,
     ) -> None:
         """`window`: of how many of the last rounds distributions are kept. By default all are kept in a trace, and
         losses and loss estimates too. `recent`: of how many of the last rounds `decided` can tell without a trace.
+        `stretch`: the first one, where arms come and go.
         """
+        self.tuned = tuned
         self.learner = learner = tuned.learner
         self.settled = tuned.settled
         self.rounds = rounds
-        clock = new_clock()
-        tuned.connect(clock, n_arms)
-        memory = enlarge(clock, new_memory())
-        self.run = Run(learner.new_state(n_arms), tuned.params_given(told), clock, memory, np.zeros(n_arms))
-        self.schedule = new_schedule()
+        self.present = None if stretch is None else stretch.arms
+        self.began = 0
+        """The round after which the learner started: 0, unless it started anew."""
+        self._start(n_arms if stretch is None else stretch.arms.size, tuned.params_given(told))
         kept = rounds if keep_trace else 0
         decided = kept or recent
         self.notes = Notes(
@@ -166,6 +177,40 @@ class LearnerRun:
             estimates=np.zeros((kept if window is None else 0, n_arms)),
             layout=tuple(learner.losses_at),
         )
+
+    def _start(self, n_arms: int, params: Floats) -> None:
+        """Start the learner from nothing."""
+        clock = new_clock()
+        self.tuned.connect(clock, n_arms)
+        memory = enlarge(clock, new_memory())
+        self.run = Run(self.learner.new_state(n_arms), params, clock, memory, np.zeros(n_arms))
+        self.schedule = new_schedule()
+
+    def begin(self, stretch: Stretch) -> None:
+        """Go on with the arms of another stretch, or start anew with them.
+
+        Live, arms come and go before a round is closed, which is when the next decision is made; so they do here. What
+        a learner that starts anew was waiting for is skipped.
+        """
+        before, clock, self.present = self.present, self.run.clock, stretch.arms
+        assert before is not None
+        if stretch.anew:
+            self.began = stretch.first - 1
+            self._start(stretch.arms.size, self.run.params)
+            self.run.clock["skips"] = clock["skips"] + clock["outstanding"]
+            for field in ("most_outstanding", "drift"):
+                self.run.clock[field] = clock[field]
+            return
+        places = {arm: place for place, arm in enumerate(before.tolist())}
+        kept = np.array([places.get(arm, NONE) for arm in stretch.arms.tolist()], dtype=np.int64)
+        state = self.learner.rearmed(self.run.state, before.size, kept)
+        rearm_memory(self.run.memory, kept, before.size)
+        clock["patience"] = 0  # it may be less with other arms
+        clock["pages"] = self.learner.page_count(state)
+        self.run = self.run._replace(state=state, p=np.zeros(kept.size))
+        skipped = compiled_close()(self.run, self.schedule)
+        if self.notes.columns.size:
+            self.notes.columns[(stretch.first - 2) % len(self.notes.columns), SKIPPED] = skipped
 
     @property
     def state(self) -> Floats:
@@ -179,7 +224,12 @@ class LearnerRun:
     def play(self, chunk: Chunk) -> Floats:
         """Play a chunk; return the sum of the expected losses of all decisions up to each of its rounds."""
         chunk, notes, before = self._begin(chunk)
-        self._play(chunk, notes, 0, chunk.size, before)
+        last = chunk.size - chunk.left_open
+        self._play(chunk, notes, 0, last, before)
+        if chunk.left_open:
+            self.run.clock["patience"] = FOREVER  # nothing is skipped: `begin` closes the round
+            self._play(chunk, notes, last, chunk.size, before)
+        self._number(chunk, notes)
         return notes.paid
 
     def _begin(self, chunk: Chunk) -> tuple[Chunk, Notes, float]:
@@ -189,7 +239,22 @@ class LearnerRun:
             self.notes = self.notes._replace(paid=np.empty(chunk.size))
         names = ("columns", "patience", "losses", "distributions", "estimates")
         rows = {name: self._rows(getattr(self.notes, name), chunk) for name in names}
+        if self.present is not None:  # the loop knows those present only; `_number` puts them where they belong
+            for name in ("distributions", "estimates"):
+                rows[name] = np.empty((len(rows[name]), self.present.size))
+            chunk = chunk.after(self.began)
         return chunk.settled(self.settled) if self.settled else chunk, self.notes._replace(**rows), before
+
+    def _number(self, chunk: Chunk, notes: Notes) -> None:
+        """Write what was noted of a chunk by the numbers that arms and rounds have for good."""
+        if self.present is None:
+            return
+        for name, absent in (("distributions", 0.0), ("estimates", np.nan)):
+            rows = self._rows(getattr(self.notes, name), chunk)
+            rows[:] = absent
+            rows[:, self.present] = getattr(notes, name)
+        notes.columns[:, ARM] = self.present[notes.columns[:, ARM]]
+        notes.columns[:, SKIPPED] += np.where(notes.columns[:, SKIPPED] > 0, self.began, 0)
 
     def decided(self, chunk: Chunk) -> tuple[NDArray[np.int64], Floats, NDArray[np.int64]]:
         """Return the arms, losses and delays of the chunk that was just played."""
@@ -261,10 +326,16 @@ class PythonLearnerRun(LearnerRun):
         rng: np.random.Generator,
         window: int | None = None,
         recent: int = 0,
+        stretch: Stretch | None = None,
     ) -> None:
-        super().__init__(tuned, n_arms, rounds, keep_trace, {}, window, recent)
+        super().__init__(tuned, n_arms, rounds, keep_trace, {}, window, recent, stretch)
         self.name = tuned.label
-        self.object: Any = tuned.make(n_arms, rng)
+        self.make, self.rng = tuned.make, rng
+        self.object: Any = tuned.make(self.run.p.size, rng)
+
+    def begin(self, stretch: Stretch) -> None:
+        super().begin(stretch)
+        self.object = self.make(self.run.p.size, self.rng)
 
     def play(self, chunk: Chunk) -> Floats:
         chunk, notes, before = self._begin(chunk)
@@ -272,6 +343,7 @@ class PythonLearnerRun(LearnerRun):
             self._decide(chunk.first + j)
             self._play(chunk, notes, j, j + 1, before)
             self._learn()
+        self._number(chunk, notes)
         return notes.paid
 
     def _decide(self, number: int) -> None:

@@ -1,0 +1,201 @@
+"""The service's own pages, in a real browser against a real server."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, expect
+
+from belated.api.types import Deadline
+from belated.service.session import COOKIE, token_of
+from support.browser import Tab, check_width, chromium
+from support.serving import ADMIN_KEY, Server, Stores
+
+HOSTILE = '<b>"bold"</b>&<script>alert(1)</script>'
+SERIOUS = ("serious", "critical")
+expect.set_options(timeout=30_000)  # milliseconds; machines that test are busy
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("pages")
+    with Server(Stores.fresh("sqlite", folder), folder / "log") as server:
+        with server.client() as client:
+            client.create("button", ["blue", "green", HOSTILE], seed=3, missing=Deadline(3600.0, 1.0))
+            client.create("minutes", ["old", "new"], outcome={"lowest": 0, "highest": 30, "better": "lower"})
+            decisions = client.decide_many("button", 300)
+            rewards = {each.id: float(k % 4 == 0) for k, each in enumerate(decisions) if each.arm != "blue"}
+            client.observe_many("button", rewards=rewards | {each.id: 0.0 for each in decisions if each.arm == "blue"})
+            client.observe_many("minutes", values={each.id: 12.0 for each in client.decide_many("minutes", 20)})
+            client.retire_arm("button", HOSTILE)
+        yield server
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as browser:
+        yield browser
+
+
+@pytest.fixture
+def tab(browser: Browser, server: Server) -> Iterator[Tab]:
+    context = browser.new_context(base_url=server.url)
+    yield Tab(context.new_page())
+    context.close()
+
+
+def sign_in(page: Page, key: str = ADMIN_KEY) -> None:
+    page.goto("/")
+    page.get_by_label("Key").fill(key)
+    page.get_by_role("button", name="Sign in").click()
+
+
+def test_a_wrong_key_is_refused_and_a_right_one_opens(tab: Tab) -> None:
+    page = tab.page
+    sign_in(page, "belated_wrong_key")
+    expect(page.get_by_role("alert")).to_contain_text("not known")
+    assert page.url.endswith("/sign-in")
+    sign_in(page)
+    expect(page.get_by_role("heading", level=1)).to_have_text("Experiments")
+    (cookie,) = page.context.cookies()
+    assert (cookie["name"], cookie["httpOnly"], cookie["sameSite"]) == (COOKIE, True, "Strict")
+    page.get_by_role("button", name="Sign out").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Sign in")
+    assert page.context.cookies() == []
+
+
+def test_the_list_shows_and_finds_experiments(tab: Tab, server: Server) -> None:
+    page = tab.page
+    sign_in(page)
+    expect(page.get_by_role("link", name="button")).to_be_visible()
+    expect(page.locator("li", has_text="button").locator(".legend")).to_contain_text(HOSTILE)
+    page.get_by_label("Find").fill("minu")
+    page.get_by_role("button", name="Show").click()
+    expect(page.locator(".experiments li")).to_have_count(1)
+    page.get_by_label("Status").select_option("archived")
+    page.get_by_role("button", name="Show").click()
+    expect(page.get_by_text("No experiment is like that.")).to_be_visible()
+    assert {httpx.URL(url).host for url in tab.asked} == {"127.0.0.1"}
+
+
+def test_an_experiment_is_shown_and_follows_what_happens(tab: Tab, server: Server) -> None:
+    page = tab.page
+    sign_in(page)
+    page.goto("/experiments/button")
+    expect(page.locator('[data-show="verdict"]')).not_to_be_empty()
+    expect(page.locator("#arms tr")).to_have_count(3)
+    expect(page.locator("#arms tr").last).to_contain_text(HOSTILE)
+    expect(page.locator("#arms tr").last).to_contain_text("retired")
+    for id in ("shares", "means", "waiting", "delays"):
+        assert page.locator(f'[data-table="{id}"] tbody tr').count() > 0
+    expect(page.locator('[data-show="rounds"]')).to_have_text("300")
+    expect(page.locator("#live")).to_have_text("live")
+    with server.client() as client:
+        client.decide_many("button", 50)
+    expect(page.locator('[data-show="rounds"]')).to_have_text("350")
+    with server.client() as client:
+        client.add_arm("button", "violet")
+    expect(page.locator("#arms tr")).to_have_count(4)
+    expect(page.locator("#history")).to_contain_text("arm 'violet' added")
+    assert tab.said == [line for line in tab.said if "username fields" in line]
+    assert {httpx.URL(url).host for url in tab.asked} == {"127.0.0.1"}
+
+
+def test_units_are_shown(tab: Tab) -> None:
+    sign_in(tab.page)
+    tab.page.goto("/experiments/minutes")
+    expect(tab.page.locator("thead").first).to_contain_text("mean value")
+    expect(tab.page.locator('#arms [data-show="mean"]').first).to_have_text("12")
+
+
+def test_an_admin_key_acts(tab: Tab, server: Server) -> None:
+    page = tab.page
+    sign_in(page)
+    page.get_by_role("link", name="New experiment").click()
+    page.get_by_label("Name").fill("no spaces please")
+    page.get_by_label("Arms, one on each line").fill("a\nb\nc")
+    page.get_by_role("button", name="Create").click()
+    expect(page.get_by_role("alert")).to_contain_text("letters, digits")
+    assert page.get_by_label("Arms, one on each line").input_value() == "a\nb\nc"
+    page.get_by_label("Name").fill("made")
+    page.get_by_role("radio", name="Numbers from").check()
+    page.get_by_role("button", name="Create").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("made")
+    page.get_by_label("New arm").fill("d")
+    page.get_by_role("button", name="Add arm").click()
+    page.get_by_role("button", name="Retire a").click()
+    page.get_by_role("button", name="Restore a").click()
+    page.get_by_text("Limits of shares").click()
+    page.get_by_label("floor of d").fill("0.5")
+    page.get_by_label("Holdout").fill("0.1")
+    page.get_by_role("button", name="Set limits").click()
+    page.get_by_role("button", name="Pause").click()
+    expect(page.locator("h1 + .badge")).to_have_text("paused")
+    page.get_by_role("button", name="Resume").click()
+    page.get_by_text("Archive", exact=True).first.click()
+    page.get_by_role("checkbox").check()
+    page.get_by_role("button", name="Archive").click()
+    expect(page.locator("h1 + .badge")).to_have_text("archived")
+    with server.client() as client:
+        made = client.experiment("made")
+    assert [arm.present for arm in made.arms] == [True] * 4
+    assert made.outcome is not None
+    assert made.limits is not None
+    assert (made.limits.holdout, made.limits.arms[0].arm, made.limits.arms[0].floor) == (0.1, "d", 0.5)
+    assert made.status == "archived"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_pages_have_no_serious_fault_and_fit_a_phone(browser: Browser, server: Server, scheme: Any) -> None:
+    context = browser.new_context(base_url=server.url, color_scheme=scheme)
+    page = context.new_page()
+    faults = []
+    page.goto("/sign-in")
+    faults += Axe().run(page).response["violations"]
+    sign_in(page)
+    for path in ("/", "/experiments/button", "/new", "/experiments/nobody"):
+        page.goto(path)
+        faults += Axe().run(page).response["violations"]
+        check_width(page, 390)
+        check_width(page, 1200)
+    assert [(each["id"], each["nodes"][0]["html"]) for each in faults if each["impact"] in SERIOUS] == []
+    context.close()
+
+
+def test_the_keyboard_alone_is_enough(tab: Tab) -> None:
+    page = tab.page
+    page.goto("/")
+    expect(page.get_by_label("Key")).to_be_focused()
+    page.keyboard.type(ADMIN_KEY)
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Experiments")
+    for _ in range(20):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.textContent") == "button":
+            break
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text("button")
+
+
+def test_forms_need_a_token_and_the_right_role(server: Server) -> None:
+    cookies = {COOKIE: ADMIN_KEY}
+    with httpx.Client(base_url=server.url, cookies=cookies) as http:
+        assert http.post("/experiments/button/pause", data={}).status_code == 400
+        assert http.post("/experiments/button/pause", data={"token": token_of("another")}).status_code == 400
+        assert http.post("/experiments/button/archive", data={"token": token_of(ADMIN_KEY)}).status_code == 422
+        with server.client() as client:
+            assert client.experiment("button").status == "active"
+        page = http.get("/experiments/button")
+        assert "script-src 'self'" in page.headers["content-security-policy"]
+        assert "frame-ancestors 'none'" in page.headers["content-security-policy"]
+        assert page.headers["cache-control"] == "no-store"
+        assert len(page.content) < 300_000
+        assert http.get("/static/../handlers.py").status_code in (400, 404)
+        assert http.get("/experiments/nobody").status_code == 404
+    with httpx.Client(base_url=server.url) as http:
+        for path in ("/", "/new", "/experiments/button", "/experiments/button/live"):
+            answer = http.get(path)
+            assert (answer.status_code, answer.headers["location"]) == (303, "/sign-in")
+        assert http.post("/experiments/button/pause", data={"token": token_of("")}).status_code == 303
