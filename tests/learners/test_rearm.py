@@ -134,6 +134,14 @@ def test_leaders_keep_the_proportions_of_shares_when_the_best_goes(name: str) ->
     np.testing.assert_allclose(after, before / before.sum(), rtol=0.15)
 
 
+@pytest.mark.parametrize("rates", [(3.0, 0.0), (3.0, 7.0), (0.5, 40.0)])
+def test_losses_give_back_the_shares_they_are_made_of(rates: tuple[float, float]) -> None:
+    shares = np.array([1e-9, 0.02, 0.003, 0.4])
+    losses = rearm._losses_of(shares, rates)
+    assert losses.min() == 0.0
+    np.testing.assert_allclose(ftrl.distribution(losses, *rates), shares / shares.sum(), rtol=1e-9)
+
+
 def test_a_leader_is_as_young_as_what_it_knows() -> None:
     """YOUTH rounds an arm where one comes; where arms go, its rounds times the share of those that stay."""
     run = played("tsallis", 20_000)

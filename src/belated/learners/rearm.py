@@ -62,14 +62,15 @@ def _losses_of(shares: Floats, rates: tuple[float, float]) -> Floats:
 
 def young_part(state: Floats, n_arms: int, kept: Integers, age: float, youth: float) -> float:
     """Return the part of its age at which a leader goes on: `youth` for each arm where one comes; where arms only go,
-    the share of those that stay if that is more. They are known as well as they were played.
+    the share of those that stay if that is more. They are known as well as they were played. At 1 or more its age stays
+    as it is.
     """
     if age <= 0.0:
         return 1.0
     part = youth * kept.size / age
     if not (kept == NEW).any():
         part = max(part, float(_shares(state, n_arms)[kept].sum()))
-    return min(part, 1.0)
+    return part
 
 
 def _entry_loss(losses: Floats, entering: NDArray[np.bool_], rates: tuple[float, float]) -> float:
