@@ -29,7 +29,15 @@ LABELS = {f"{operation.method} {operation.path}": operation for operation in OPE
 GUARDED = [label for label, operation in LABELS.items() if operation.role is not None]
 WRONG = [(label, role) for label in GUARDED for role in ROLES if role not in (LABELS[label].role, "admin")]
 STRANGER = "belated_nobody-has-ever-made-this-key-0123456789"
-BODIES = {"create": {"name": "walked", "arms": 2, "seed": 1}, "observe": {"decision": "one", "loss": 0.5}}
+BODIES = {
+    "create": {"name": "walked", "arms": 2, "seed": 1},
+    "observe": {"decision": "one", "loss": 0.5},
+    "add_arm": {"arm": "third"},
+    "set_limits": {"holdout": 0.1},
+    "report_fallbacks": {"id": "outage", "arm": 0, "count": 3},
+}
+ARCHIVED = ("pause", "resume", "decisions", "arms", "retire", "restore", "limits", "fallbacks")
+"""What an archived experiment refuses."""
 
 
 class House:
@@ -52,7 +60,7 @@ class House:
 
     def ask(self, operation: Operation, header: str | bytes | None) -> httpx.Response:
         """The answer to an operation with this Authorization header; of one that goes on for ever, its beginning."""
-        path = operation.path.replace("{name}", "walked")
+        path = operation.path.replace("{name}", "walked").replace("{arm}", "0")
         headers = {} if header is None else {"Authorization": header}
         body = BODIES.get(operation.handler.__name__)
         with self.http.stream(operation.method, path, json=body, headers=headers) as response:  # type: ignore[arg-type]
@@ -120,7 +128,7 @@ def test_the_right_role_and_the_admin_get_in(house: House, label: str) -> None:
     for key in {house.keys[role], house.keys["admin"], ADMIN_KEY}:
         for header in (f"Bearer {key}", f"bearer   {key}"):
             status = house.ask(LABELS[label], header).status_code
-            assert status == 200 or (status == 409 and label.endswith(("pause", "resume", "decisions")))  # archived
+            assert status == 200 or (status == 409 and label.endswith(ARCHIVED))
 
 
 def test_who_has_no_key_learns_nothing(house: House) -> None:

@@ -376,7 +376,7 @@ def test_healthy_and_ready(http: httpx.Client) -> None:
         assert msgspec.json.decode(response.content, type=types.Health) == types.Health("ok", __version__)
 
 
-@pytest.mark.parametrize("path", ["/", "/v1", "/v2/experiments", at("some", "nothing"), at("a/b"), EXPERIMENTS + "/"])
+@pytest.mark.parametrize("path", ["/v1", "/v2/experiments", at("some", "nothing"), at("a/b"), EXPERIMENTS + "/"])
 def test_where_there_is_nothing_the_path_is_named(http: httpx.Client, path: str) -> None:
     assert path in problem(http.get(path), 404, "not_found")
 

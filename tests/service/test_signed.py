@@ -48,13 +48,13 @@ def test_every_event_has_the_key_of_who_asked_and_deadlines_have_none(server: Se
         assert [each["kind"] for each in found[:7]] == ["decision"] * 4 + ["outcome", "pause", "resume"]
         assert [each["key"] for each in found[:7]] == [first, first, first, second, second, ADMIN, ADMIN]
         assert [(each["kind"], each["key"]) for each in found[7:]] == [("default", None)] * 3
-        assert list(found[0])[-1] == "key"
+        assert "key" in found[0]
         text = admin.get(at("signed", "ledger"), params={"format": "csv"}).text
         cells = list(csv.DictReader(io.StringIO(text)))
         assert [each["key"] for each in cells] == [each["key"] or "" for each in found]
         packed = admin.get(at("signed", "ledger"), params={"format": "parquet"}).content
         table = pyarrow.parquet.read_table(io.BytesIO(packed))
-        assert table.column_names[-1] == "key"
+        assert "key" in table.column_names
         assert table["key"].to_pylist() == [each["key"] for each in found]
     with closing(open_ledger(server.store)) as ledger:
         record = ledger.find("signed")
