@@ -69,3 +69,14 @@ def test_a_clock_that_goes_back_stays_in_the_last_stretch() -> None:
     assert only.decisions == {0: 1, 1: 1}
     timeline.decided(BEGIN + 103 * SECOND, 0, 3)
     assert [each.outstanding for each in timeline] == [2, 2, 2, 3]
+
+
+def test_stretches_become_longer_when_there_would_be_one_too_many() -> None:
+    timeline = Timeline()
+    for second in range(MOST):
+        timeline.decided(BEGIN + second * SECOND, 0, second)
+    assert [each.outstanding for each in timeline] == list(range(MOST))
+    timeline.decided(BEGIN + MOST * SECOND, 0, 7)
+    assert timeline.width == 2.0
+    assert [each.outstanding for each in timeline] == [*range(1, MOST, 2), 7]  # at the end of each
+    assert [each.decisions[0] for each in timeline] == [2] * (MOST // 2) + [1]
