@@ -1,6 +1,7 @@
 """The service's own pages, in a real browser against a real server."""
 
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import httpx
@@ -9,6 +10,8 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
 from belated.api.types import Deadline
+from belated.ledger import open_ledger
+from belated.ledger.keys import new_key
 from belated.service.session import COOKIE, token_of
 from support.browser import Tab, check_width, chromium
 from support.serving import ADMIN_KEY, Server, Stores
@@ -199,3 +202,27 @@ def test_forms_need_a_token_and_the_right_role(server: Server) -> None:
             answer = http.get(path)
             assert (answer.status_code, answer.headers["location"]) == (303, "/sign-in")
         assert http.post("/experiments/button/pause", data={"token": token_of("")}).status_code == 303
+
+
+def test_a_key_that_reads_sees_its_experiments_alone_and_changes_nothing(server: Server) -> None:
+    secret, key = new_key("reader", "read", experiments=("minutes",))
+    decides, other = new_key("decider", "decide")
+    with closing(open_ledger(server.store)) as ledger:
+        ledger.add_key(key)
+        ledger.add_key(other)
+    with httpx.Client(base_url=server.url, cookies={COOKIE: secret}, timeout=20) as http:
+        page = http.get("/").text
+        assert "/experiments/minutes" in page
+        assert "/experiments/button" not in page
+        assert "New experiment" not in page
+        assert "Change it" not in http.get("/experiments/minutes").text
+        for path in ("/experiments/button", "/experiments/button/live", "/experiments/button/estimates", "/new"):
+            assert http.get(path).status_code == 403
+        for path in ("/experiments/minutes/pause", "/new"):
+            assert http.post(path, data={"token": token_of(secret)}).status_code == 403
+    with httpx.Client(base_url=server.url, timeout=20) as http:
+        refused = http.post("/sign-in", data={"key": decides})
+        assert (refused.status_code, "set-cookie" in refused.headers) == (403, False)
+        assert "may decide; read is needed" in refused.text
+    with server.client() as client:
+        assert client.experiment("minutes").status == "active"

@@ -5,7 +5,7 @@ const here = document.getElementById("winner").dataset.name;
 const base = "/experiments/" + encodeURIComponent(here);
 const ink = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const short = value => value === null || !isFinite(value) ? "–" : Math.abs(value) >= 100 || value === Math.round(value)
-  ? Math.round(value).toLocaleString("en") : value.toPrecision(3);
+  ? Math.round(value).toLocaleString("en") : String(Number(value.toPrecision(3)));
 const percent = value => value === null ? "–" : (100 * value).toFixed(value >= 0.1 || value === 0 ? 0 : 1) + " %";
 const shown = new Map();
 const MOST_POINTS = 60;
