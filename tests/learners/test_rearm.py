@@ -8,7 +8,7 @@ import pytest
 
 from belated import Bandit, learners
 from belated.core import ftrl, pages
-from belated.learners import by_age, ftrl_steps, guarded, mean_steps, rearm, reduced_variance
+from belated.learners import balanced, by_age, ftrl_steps, guarded, mean_steps, rearm, reduced_variance
 from belated.simulation.run import LearnerRun, new_chunk
 from support.play_live import informed
 
@@ -201,7 +201,7 @@ def test_pages_keep_the_bits_of_those_that_stay(name: str) -> None:
     arms, head = 60, learner.pages.at if learner.pages else 0
     state = learner.with_more_pages(learner.new_state(arms))
     rng = np.random.default_rng(0)
-    shares = [rng.random(arms) for _ in range(4)]
+    shares = [np.where(np.isin(np.arange(arms), [0, 49]), 0.1, rng.random(arms)) for _ in range(4)]
     marks = [reduced_variance.note(state, head, p, 0.3, 10.0 + k) for k, p in enumerate(shares)]
     reduced_variance.forget(state, head, marks[1])
     kept = np.array([59, NEW, *range(3, 50), NEW, 0])
@@ -214,6 +214,14 @@ def test_pages_keep_the_bits_of_those_that_stay(name: str) -> None:
         bits = [int(words[i // reduced_variance.BITS]) >> (i % reduced_variance.BITS) & 1 for i in range(kept.size)]
         assert bits == [int(i != NEW and shares[k][i] < 0.3) for i in kept]
     assert pages.take(after, head) == 1  # the one that was free
+
+
+def test_the_measured_cost_of_delay_goes_back_with_the_rates() -> None:
+    run = played("balanced", 20_000)
+    state = moved(run, [0, 1, 2, 3, 4, NEW])
+    assert run.state[balanced.HIGHEST] > run.state[balanced.COST] > 0.0
+    for place in (balanced.COST, balanced.HIGHEST):
+        assert state[place] == pytest.approx(run.state[place] * math.sqrt(6 * rearm.YOUTH / 20_000))
 
 
 def test_the_pilot_is_estimated_as_often_as_after_a_start() -> None:
