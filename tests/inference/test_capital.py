@@ -61,7 +61,7 @@ def test_capital_falls_with_m_and_is_convex() -> None:
     rng = np.random.default_rng(0)
     counts = np.repeat(rng.integers(0, 40, (1, PLACES.size)).astype(float), 999, axis=0)
     grid = np.linspace(0.001, 0.999, 999)
-    values, slopes = capital._with_slope(counts, PLACES, grid)
+    values, slopes = capital.with_slope(counts, PLACES, grid)
     assert (np.diff(values) < 0).all()
     assert (np.diff(values, 2) > -1e-6).all()
     np.testing.assert_allclose(slopes[1:-1], (values[2:] - values[:-2]) / (grid[2:] - grid[:-2]), rtol=0.1)

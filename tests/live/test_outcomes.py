@@ -161,8 +161,7 @@ ACTS = {
 }
 
 
-@pytest.mark.parametrize("binary", [True, False])
-@pytest.mark.parametrize("fold", [16, 4_096])
+@pytest.mark.parametrize(("fold", "binary"), [(16, True), (4_096, True), (16, False)])
 def test_arms_that_come_and_go(fold: int, binary: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """A bandit and its log say the same after every change, with a snapshot at each; outcomes come out of order."""
     monkeypatch.setattr(outcomes, "FOLD", fold)
@@ -181,7 +180,7 @@ def test_arms_that_come_and_go(fold: int, binary: bool, monkeypatch: pytest.Monk
             log = Log.from_decisions(decisions, rewards=rewards, labels=labels, changes=changes)
             assert log.settled < made
             for again in (bandit, Bandit.from_bytes(bandit.to_bytes())):
-                for way in WAYS:
+                for way in WAYS if binary else WAYS[:1]:  # other rewards take much longer
                     assert inference.estimates(log, **way).as_dict() == again.estimates(**way).as_dict()
             bandit = again
             bandit.warns = False

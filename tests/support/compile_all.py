@@ -13,11 +13,13 @@ PROCESSES = 2
 def compile_part(part: int) -> int:
     """Compile a part of the catalogue, and the loop or the live rounds; return how many learners."""
     from belated import Bandit, learners, simulate
+    from belated.core.capital import compiled as compile_capital
     from belated.simulation.replication import compile_for
 
     mine = [learners.tune(name) for name in list(learners.catalogue)[part::PROCESSES]]
     if part == 0:
         Bandit(2, "uniform").decide()
+        compile_capital()
     else:
         simulate("uniform", "stochastic:arms=2", rounds=2, replications=1, progress=False)
     compile_for(mine)

@@ -19,6 +19,7 @@ from threading import Lock
 from llvmlite import binding  # type: ignore[import-untyped]
 
 from belated import learners
+from belated.core.capital import compiled as compiled_capital
 from belated.core.kernels import COMPILED, cache_directory
 from belated.core.weighted_rewards import compiled_add
 from belated.errors import BelatedError
@@ -59,6 +60,7 @@ def compile_all(specs: Iterable[str]) -> list[str]:
 def _exercise() -> None:
     """Do all that an experiment does, with any learner."""
     compiled_add()  # for estimates
+    compiled_capital()
     state = ExperimentState(ExperimentSettings("warm", [0, 1], DEFAULT, {}, 7, "wait"))
     for number in range(1, 5):
         event = state.decide(str(number), number)
