@@ -210,6 +210,19 @@ def test_what_services_write_to_see_whether_they_can_is_left_out(tmp_path: Path)
     assert run(target, "SELECT count(*) FROM probes") == [(1,)]
 
 
+def test_what_is_kept_of_settled_decisions_is_left_out_and_backed_up(tmp_path: Path) -> None:
+    source, target = fresh("sqlite", tmp_path, "source"), fresh("postgresql", tmp_path, "target")
+    play(source)
+    with closing(open_ledger(source)) as ledger:
+        ledger.keep_settled(1, 3, b"three")
+    assert belated("ledger", "copy", "--from", source, "--to", target) == 0
+    assert run(target, "SELECT count(*) FROM settled") == [(0,)]
+    assert belated("ledger", "backup", "--store", source, tmp_path / "backup.db") == 0
+    with closing(open_ledger(f"sqlite:///{tmp_path / 'backup.db'}")) as ledger:
+        assert ledger.settled(1) == b"three"
+    assert belated("ledger", "verify", "--store", source) == 0
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_older_ledger_is_copied_as_it_is(kind: str, tmp_path: Path, capsys: Captured) -> None:
     old = f"sqlite:///{Path(__file__).parents[1] / 'data' / 'ledger-v1.sqlite'}"

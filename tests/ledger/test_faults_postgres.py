@@ -42,7 +42,7 @@ def straight() -> Iterator[PostgresLedger]:
 
 @pytest.fixture
 def proxy(straight: PostgresLedger) -> Iterator[Proxy]:
-    with Proxy(straight._conninfo) as proxy:
+    with Proxy(straight.address) as proxy:
         yield proxy
 
 

@@ -228,3 +228,30 @@ def test_numbers_come_back_bit_for_bit(ledger: Ledger) -> None:
     assert same([known[event.id].propensity for event in decisions])
     assert same([known[event.id].loss or 0.0 for event in decisions])
     assert same([event.loss for event in look(ledger, record.number, n).tail])
+
+
+def test_changes_of_status_are_listed(ledger: Ledger) -> None:
+    record, other = experiment(ledger), experiment(ledger, "other")
+    assert ledger.status_changes(record.number) == []
+    kinds = {3: Kind.PAUSE, 4: Kind.RESUME, 5: Kind.ADD_ARM, 9: Kind.PAUSE, 10: Kind.ARCHIVE}
+    changes = {number: Event(number, int(kind), 10 * number, key=number) for number, kind in kinds.items()}
+    settled = outcome(7, 1, kind=Kind.SETTLED)
+    events = [decision(1, 1), outcome(2, 1), *(changes[n] for n in (3, 4, 5)), decision(6, 2), settled]
+    append(ledger, record.number, [*events, default(8, 2), changes[9], changes[10]], Status.ARCHIVED)
+    append(ledger, other.number, [Event(1, int(Kind.PAUSE), 7)], Status.PAUSED)
+    assert ledger.status_changes(record.number) == [changes[number] for number in (3, 4, 9, 10)]
+    assert ledger.status_changes(other.number) == [Event(1, int(Kind.PAUSE), 7)]
+
+
+def test_of_what_is_kept_of_settled_decisions_that_which_has_read_furthest_stays(ledger: Ledger) -> None:
+    assert ledger.settled(1) is None
+    ledger.keep_settled(1, 20, b"twenty\0")
+    ledger.keep_settled(1, 10, b"ten")
+    ledger.keep_settled(2, 5, b"other")
+    assert ledger.settled(1) == b"twenty\0"
+    assert ledger.settled(1, 19) == b"twenty\0"
+    assert ledger.settled(1, 20) is None
+    ledger.keep_settled(1, 20, b"again")
+    assert ledger.settled(1) == b"again"
+    ledger.keep_settled(1, 21, b"more")
+    assert (ledger.settled(1), ledger.settled(2)) == (b"more", b"other")

@@ -147,7 +147,7 @@ def test_a_commit_that_is_not_heard_of_is_found_where_the_server_moves_again(
 
 
 def test_connections_that_died_unseen_are_replaced_and_nothing_is_refused() -> None:
-    with closing(opened(Stores.postgres().new_database())) as straight, Proxy(straight._conninfo) as proxy:
+    with closing(opened(Stores.postgres().new_database())) as straight, Proxy(straight.address) as proxy:
         for reads in (False, True):
             with closing(PostgresLedger(proxy.url)) as ledger:
                 processor = CommandProcessor(ledger)
@@ -163,7 +163,7 @@ def test_connections_that_died_unseen_are_replaced_and_nothing_is_refused() -> N
 
 
 def test_a_way_that_swallows_everything_is_given_up_on() -> None:
-    with closing(opened(Stores.postgres().new_database())) as straight, Proxy(straight._conninfo) as proxy:
+    with closing(opened(Stores.postgres().new_database())) as straight, Proxy(straight.address) as proxy:
         with closing(PostgresLedger(proxy.url)) as ledger:
             processor = CommandProcessor(ledger)
             assert attempt(processor, "before").answers

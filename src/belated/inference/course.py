@@ -1,5 +1,6 @@
 """The course of estimates: what would have been said at times along the way, for figures."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -7,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from belated.errors import InvalidValue, check_count
-from belated.inference.method import Options
+from belated.inference.method import Method, Options
 from belated.inference.sources import method_for_log
 from belated.logs.log import Arm, Log
 from belated.logs.scale import Scale
@@ -42,6 +43,48 @@ class Course(NamedTuple):
         return self._replace(means=means, lows=lows, highs=highs, scale=scale)
 
 
+class Point(NamedTuple):
+    """What was known at one time."""
+
+    decisions: int
+    used: int
+    means: Floats
+    """Of each arm that there was; nan where nothing was known of it."""
+    lows: Floats
+    highs: Floats
+    winner: int | None
+    """The arm that won, by its number."""
+
+
+def point(method: Method, decisions: int) -> Point:
+    """Return what a method knows after so many decisions."""
+    alpha, leader = method.options.alpha, method.leader
+    wins = leader is not None and method.p_value(leader) <= alpha
+    lows, highs = method.intervals(alpha)
+    return Point(decisions, method.stream.rounds, method.means, lows, highs, leader if wins else None)
+
+
+def course_of(points: Sequence[Point], labels: Sequence[Arm], options: Options) -> Course:
+    """Return the course that goes through these points, at least one."""
+    winner, known_at = None, None
+    for each in points:
+        if each.winner is None or each.winner != winner:
+            winner, known_at = each.winner, None if each.winner is None else each.decisions
+    n_arms = len(labels)
+    return Course(
+        labels=tuple(labels),
+        alpha=options.alpha,
+        outcomes=options.outcomes,
+        decisions=np.array([each.decisions for each in points]),
+        used=np.array([each.used for each in points]),
+        means=_stacked([each.means for each in points], n_arms),
+        lows=_stacked([each.lows for each in points], n_arms),
+        highs=_stacked([each.highs for each in points], n_arms),
+        known_at=known_at,
+        winner=None if winner is None else labels[winner],
+    )
+
+
 def course(
     log: Log, *, alpha: float = 0.05, method: str = "betting", outcomes: str = "settled", looks: int = 100
 ) -> Course:
@@ -55,29 +98,9 @@ def course(
     if not last:
         what = "settled decisions" if outcomes == "settled" else "decisions"
         raise InvalidValue(f"the log has no {what}; at least one is needed", "log")
-    at = np.unique(np.rint(np.geomspace(1, last, looks)).astype(np.int64))
-    methods = [method_for_log(_as_of(log, int(count), outcomes), options) for count in at]
-    ends = [each.intervals(alpha) for each in methods]
-    n_arms = len(log.labels)
-    winner, known_at = None, None
-    for count, each in zip(at.tolist(), methods, strict=True):
-        leader = each.leader
-        wins = leader is not None and each.p_value(leader) <= alpha
-        found = log.labels[leader] if wins and leader is not None else None
-        if found is None or found != winner:
-            winner, known_at = found, count if found is not None else None
-    return Course(
-        labels=log.labels,
-        alpha=alpha,
-        outcomes=outcomes,
-        decisions=at,
-        used=np.array([each.stream.rounds for each in methods]),
-        means=_stacked([each.means for each in methods], n_arms),
-        lows=_stacked([low for low, _ in ends], n_arms),
-        highs=_stacked([high for _, high in ends], n_arms),
-        known_at=known_at,
-        winner=winner,
-    )
+    at = np.unique(np.rint(np.geomspace(1, last, looks)).astype(np.int64)).tolist()
+    points = [point(method_for_log(_as_of(log, count, outcomes), options), count) for count in at]
+    return course_of(points, log.labels, options)
 
 
 def _stacked(rows: list[Floats], n_arms: int) -> Floats:

@@ -24,6 +24,8 @@ CHUNK = 5_000
 """Events read at once, at most."""
 PIECE = 500
 """Events read at once where all are read: few, so that other threads never wait for long."""
+LATEST = 2_000
+"""Events among which the last decisions are looked for."""
 OUTLINES = 20
 """Experiments listed at once."""
 
@@ -212,8 +214,8 @@ class Ledger(ABC):
     """The record of everything that was decided and of everything that came of it.
 
     - **Append-only.** Events are added, never changed or removed, but for ids, which can be erased. What an experiment
-      has learned is a state over its events: whoever reads them all has the same state, bit for bit. Snapshots only
-      save the reading; without them everything still works.
+      has learned is a state over its events: whoever reads them all has the same state, bit for bit. Snapshots, and
+      what is kept of settled decisions, only save the reading; without them everything still works.
     - **In order.** The events of one experiment are numbered 1, 2, 3, … without gaps, and so are its rounds. A
       transaction has the experiment to itself, among all threads, processes and machines; it sees all that was appended
       before.
@@ -233,6 +235,8 @@ class Ledger(ABC):
     """How many transactions can go on at once with profit."""
     store: str
     """What it was opened by, without a password."""
+    address: str
+    """The same with its password, for other processes; never to be shown."""
     clock: Clock
     """What tells the time, guarded against jumps."""
 
@@ -277,6 +281,10 @@ class Ledger(ABC):
         """Return the events up to a number that changed arms or limits, or told of fallbacks."""
 
     @abstractmethod
+    def status_changes(self, experiment: int) -> list[Event]:
+        """Return the events that paused, resumed or archived an experiment, in order."""
+
+    @abstractmethod
     def decisions(self, experiment: int, hears: Hears, after: int, until: int, most: int) -> Sequence[Recorded]:
         """Return the same as `Transaction.decisions`."""
 
@@ -287,12 +295,32 @@ class Ledger(ABC):
         """
 
     @abstractmethod
+    def decision(self, experiment: int, id: str) -> Event | None:
+        """Return the decision under an id."""
+
+    @abstractmethod
+    def latest(self, experiment: int, most: int) -> list[Event]:
+        """Return the last decisions, the newest first; only those among the last LATEST events."""
+
+    @abstractmethod
+    def outcomes(self, experiment: int, rounds: Sequence[int]) -> list[Event]:
+        """Return all that came of decisions: outcomes, reports, defaults and what was settled, in order."""
+
+    @abstractmethod
     def snapshots(self, experiment: int) -> list[tuple[int, bytes]]:
         """Return (position, state), the newest first."""
 
     @abstractmethod
     def keep(self, experiment: int, position: int, state: bytes) -> None:
         """Keep a snapshot of the state after an event, and drop old ones."""
+
+    @abstractmethod
+    def settled(self, experiment: int, after: int = 0) -> bytes | None:
+        """Return what was kept of its settled decisions, if they were read further than an event."""
+
+    @abstractmethod
+    def keep_settled(self, experiment: int, position: int, state: bytes) -> None:
+        """Keep what settled decisions amount to that were read up to an event, unless what is kept has read further."""
 
     @abstractmethod
     def all_keys(self) -> list[ApiKey]:

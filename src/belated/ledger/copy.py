@@ -1,7 +1,8 @@
 """Copying a ledger row by row, from one database to another: everything that is in it, in one picture.
 
 The copy is there as a whole or not at all. Before it is, what was written is read again and compared with what was
-read. What services write to see whether they can write is left out: nobody ever reads it.
+read. What services write to see whether they can write is left out: nobody ever reads it. So is what is kept of settled
+decisions: it is read from the events again.
 """
 
 import hashlib
@@ -22,7 +23,7 @@ from belated.ledger.reading_postgres import TYPES, PostgresReader
 from belated.ledger.reading_sqlite import SqliteReader
 from belated.ledger.shape import Shape, Table, expected
 
-LEFT_OUT = "probes"
+LEFT_OUT = ("probes", "settled")
 CACHE_KIB = 1 << 17
 """Ids come in any order, so that each row changes other pages of their index."""
 NOTE_SECONDS = 5.0
@@ -144,7 +145,7 @@ def _read(ledger: ReadingLedger, connection: Any, shape: Shape, note: Note) -> C
 
 
 def _tables(shape: Shape) -> list[Table]:
-    return [table for name, table in shape.tables.items() if name != LEFT_OUT]
+    return [table for name, table in shape.tables.items() if name not in LEFT_OUT]
 
 
 def _make_tables(target: TargetLedger, connection: Any, version: int) -> None:

@@ -1,21 +1,33 @@
 """Estimates from a ledger: the settled decisions of an experiment, read once each, in their order."""
 
+import math
 from collections.abc import Sequence
-from threading import Lock
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from belated.errors import SnapshotError
+from belated.inference.course import Course, Point, course_of, point
 from belated.inference.method import Counted, Method, Options
 from belated.inference.sources import method_for_stream
 from belated.inference.stream import Stream
 from belated.ledger.base import Ledger, Result
 from belated.ledger.events import SECOND, ExperimentRecord, Hears, Kind, labels_of
+from belated.live.snapshot import pack, unpack
+from belated.logs.changes import Change
 from belated.logs.events import EventLog
 from belated.logs.log import Arm, Log
 
 READ = 2_000
 """Decisions read at once."""
+FIRST_POINT = 10
+POINTS = 3
+"""The course of what is known has a point after so many decisions, and then so many while their number doubles."""
+MOST_ARMS = 24
+"""With more arms no course is kept: nobody could read it."""
+VERSION = 1
+"""Of what is kept of settled decisions."""
 
 
 _COMINGS = {Kind.ADD_ARM: True, Kind.RETIRE_ARM: False, Kind.RESTORE_ARM: True}
@@ -33,16 +45,22 @@ class Totals(NamedTuple):
 
 
 class SettledDecisions:
-    """The settled decisions of an experiment, as far as they were read: a few numbers an arm."""
+    """The settled decisions of an experiment, as far as they were read: a few numbers an arm.
+
+    An arm that comes or leaves does so in the stream once all decisions before are settled; estimates know of it at
+    once.
+    """
 
     def __init__(self, n_arms: int, hears: Hears = Hears.ARRIVAL) -> None:
         self._hears = hears
-        self._changed = 0  # the number of the last event that changed arms, as far as the stream knows
-        self.lock = Lock()
-        """Of whoever reads on."""
+        self._changed = 0  # the number of the last event that changed arms, as far as is known here
+        self._waiting: list[Change] = []
+        """Changes of arms that the stream has still to come to."""
         self.stream = Stream(n_arms)
         self.position = 0
         """The number of the event up to which decisions were read."""
+        self.points: list[Point] = []
+        """What was known along the way, by equal factors apart; none after there were more than MOST_ARMS arms."""
 
     def advance(self, ledger: Ledger, experiment: int, until: int, most: int | None = None) -> bool:
         """Read on, up to the first decision that is not settled, or to an event, or about so many decisions.
@@ -51,30 +69,110 @@ class SettledDecisions:
         """
         for event in ledger.changes(experiment, until):
             if event.number > self._changed and event.kind in _COMINGS:
-                self.stream.change(event.round, event.arm, _COMINGS[Kind(event.kind)])
+                self._waiting.append(Change(event.round, event.arm, _COMINGS[Kind(event.kind)]))
                 self._changed = event.number
         end = None if most is None else self.stream.rounds + most
         while end is None or self.stream.rounds < end:
             results = ledger.results(experiment, self._hears, self.position, until, READ)
             settled = next((k for k, each in enumerate(results) if each.loss is None), len(results))
-            _add(self.stream, results[:settled])
+            self._add(results[:settled])
             if settled:
                 self.position = results[settled - 1].number
             if settled < READ:
                 return True
         return False
 
+    def _add(self, results: Sequence[Result]) -> None:
+        """Go on by settled decisions, with a stop at every change of arms and at every point of the course."""
+        stream = self.stream
+        while results:
+            while self._waiting and self._waiting[0].after <= stream.rounds:
+                stream.change(*self._waiting.pop(0))
+            stop = next_point(stream.rounds)
+            if self._waiting:
+                stop = min(stop, self._waiting[0].after)
+            size = stop - stream.rounds
+            _add(stream, results[:size])
+            results = results[size:]
+            if stream.rounds == stop and is_point(stop) and len(stream.decisions) <= MOST_ARMS:
+                counted = Counted(stream.decisions, 0)
+                method = method_for_stream(stream, range(len(stream.decisions)), counted, Options())
+                self.points.append(point(method, stop))
+
     def method(self, ledger: Ledger, record: ExperimentRecord, totals: Totals, until: int, options: Options) -> Method:
         """Return the estimates' method on what was read, and on the rest where unsettled decisions count."""
         options.check(totals.labels)
         stream = self.stream
-        if options.outcomes != "settled":
+        if self._waiting or options.outcomes != "settled":
             stream, position = stream.copy(), self.position
-            while results := ledger.results(record.number, self._hears, position, until, READ):
+            for change in self._waiting:
+                stream.change(*change)
+            while options.outcomes != "settled" and (
+                results := ledger.results(record.number, self._hears, position, until, READ)
+            ):
                 _add(stream, results, arrived=options.outcomes == "arrived")
                 position = results[-1].number
         counted = Counted(np.array(totals.decisions, dtype=np.int64), totals.waiting)
         return method_for_stream(stream, totals.labels, counted, options)
+
+    def course(self, method: Method) -> Course | None:
+        """Return what was known along the way and is known now; None where nothing is settled, or arms are many."""
+        if not self.stream.rounds or method.n_arms > MOST_ARMS:
+            return None
+        points = [each for each in self.points if each.decisions < self.stream.rounds]
+        return course_of([*points, point(method, self.stream.rounds)], method.labels, method.options)
+
+    def to_bytes(self) -> bytes:
+        """Return everything, to go on exactly from here."""
+        header, arrays = self.stream.to_arrays()
+        kept = {
+            "version": VERSION,
+            "stream": header,
+            "position": self.position,
+            "changed": self._changed,
+            "waiting": self._waiting,
+            "points": [
+                [each.decisions, each.used, *(numbers.tolist() for numbers in each[2:5]), each.winner]
+                for each in self.points
+            ],
+        }
+        return pack({"settled": kept}, {f"stream_{name}": array for name, array in arrays.items()})
+
+    @classmethod
+    def from_bytes(cls, blob: bytes, hears: Hears) -> "SettledDecisions":
+        """Go on from what was kept; `SnapshotError` where another version of belated kept it."""
+        header, arrays = unpack(blob)
+        kept = header.get("settled", {})
+        if kept.get("version") != VERSION:
+            raise SnapshotError(f"what is kept of settled decisions has version {kept.get('version')}, not {VERSION}")
+        stream = Stream.from_arrays(
+            kept["stream"], {name.removeprefix("stream_"): array for name, array in arrays.items()}
+        )
+        settled = cls(0, hears)
+        settled.stream, settled.position, settled._changed = stream, kept["position"], kept["changed"]
+        settled._waiting = [Change(*each) for each in kept["waiting"]]
+        settled.points = [
+            Point(decisions, used, _floats(means), _floats(lows), _floats(highs), winner)
+            for decisions, used, means, lows, highs, winner in kept["points"]
+        ]
+        return settled
+
+
+def _floats(numbers: list[float]) -> NDArray[np.float64]:
+    return np.array(numbers, dtype=np.float64)
+
+
+def next_point(rounds: int) -> int:
+    """Return after how many decisions, more than so many, the course of an experiment has its next point."""
+    k = 0 if rounds < FIRST_POINT else int(POINTS * math.log2((rounds + 1) / FIRST_POINT))
+    while (at := round(FIRST_POINT * 2.0 ** (k / POINTS))) <= rounds:
+        k += 1
+    return at
+
+
+def is_point(rounds: int) -> bool:
+    """Return whether the course of an experiment has a point after so many decisions."""
+    return rounds == next_point(rounds - 1)
 
 
 def _add(stream: Stream, results: Sequence[Result], arrived: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""Snapshots are written by a thread of their own: no decision waits for one, and none fails with one."""
+"""Snapshots are written by a thread of their own: no request waits for one, and none fails with one."""
 
 import logging
 import time
@@ -21,13 +21,31 @@ class Snapshot(NamedTuple):
     position: int
     state: bytes
 
+    @property
+    def what(self) -> str:
+        return f"the snapshot of experiment {self.name} after event {self.position}"
+
+    def write(self, ledger: Ledger) -> None:
+        ledger.keep(self.number, self.position, self.state)
+
+
+class SettledSnapshot(Snapshot):
+    """What the settled decisions of an experiment amount to, as far as they were read, to be kept."""
+
+    @property
+    def what(self) -> str:
+        return f"the settled decisions of experiment {self.name} up to event {self.position}"
+
+    def write(self, ledger: Ledger) -> None:
+        ledger.keep_settled(self.number, self.position, self.state)
+
 
 class Keeper:
-    """Writes snapshots, the newest of each experiment, one after the other. A failure is logged once."""
+    """Writes snapshots, the newest of each kind and experiment, one after the other. A failure is logged once."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._waiting: dict[str, Snapshot] = {}
+        self._waiting: dict[tuple[type[Snapshot], str], Snapshot] = {}
         self._changed = Condition()
         self._closing = False
         self._failing = False
@@ -37,7 +55,7 @@ class Keeper:
     def keep(self, snapshot: Snapshot) -> None:
         """Have a snapshot written soon."""
         with self._changed:
-            self._waiting[snapshot.name] = snapshot
+            self._waiting[type(snapshot), snapshot.name] = snapshot
             self._changed.notify()
 
     def close(self) -> None:
@@ -65,7 +83,7 @@ class Keeper:
             with self._changed:
                 if self._closing:
                     continue
-                self._waiting.setdefault(snapshot.name, snapshot)
+                self._waiting.setdefault((type(snapshot), snapshot.name), snapshot)
                 while not self._closing and (left := give_up - time.monotonic()) > 0:
                     self._changed.wait(left)
 
@@ -73,14 +91,13 @@ class Keeper:
 def keep(ledger: Ledger, snapshot: Snapshot, quietly: bool = False) -> bool:
     """Return whether a snapshot could be written; the log says why not, unless `quietly`."""
     try:
-        ledger.keep(snapshot.number, snapshot.position, snapshot.state)
+        snapshot.write(ledger)
     except LedgerUnavailable as error:
         if not quietly:
-            what = f"the snapshot of experiment {snapshot.name} after event {snapshot.position}"
-            logger.error("keeping %s failed: %s; decisions go on, a restart takes longer", what, error)
+            logger.error("keeping %s failed: %s; decisions go on, a restart takes longer", snapshot.what, error)
         return False
     except Exception:
         if not quietly:
-            logger.exception("keeping the snapshot of experiment %s failed", snapshot.name)
+            logger.exception("keeping %s failed", snapshot.what)
         return False
     return True

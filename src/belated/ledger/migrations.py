@@ -148,4 +148,14 @@ MIGRATIONS = (
             "UPDATE experiments SET snapshot = 0",
         ),
     ),
+    Migration(
+        8,
+        "what settled decisions amount to as far as they were read, changes of status by number; forget snapshots",
+        (
+            "CREATE TABLE settled (experiment BIGINT PRIMARY KEY, position BIGINT NOT NULL, state {bytes} NOT NULL)",
+            "CREATE UNIQUE INDEX statuses_by_number ON events (experiment, number) WHERE kind > 3 AND kind < 7",
+            "DELETE FROM snapshots",
+            "UPDATE experiments SET snapshot = 0",
+        ),
+    ),
 )

@@ -237,11 +237,11 @@ class PostgresLedger(SqlLedger):
             raise ValueError("the store is not an address of PostgreSQL: postgresql://USER@HOST/DATABASE") from None
         host = parts.get("host") or urlsplit(store).hostname or "localhost"
         super().__init__(f"postgresql://{host}/{parts.get('dbname') or ''}")
-        self._conninfo = store
+        self.address = store
 
     def connect(self) -> BoundedConnection:
         connection = BoundedConnection.connect(
-            self._conninfo,
+            self.address,
             autocommit=True,
             row_factory=tuple_row,
             connect_timeout=CONNECT_SECONDS,
@@ -286,7 +286,7 @@ class PostgresLedger(SqlLedger):
             connection.execute(f"SET LOCAL {setting} = {MIGRATE_SECONDS * 1000}")
 
     def is_coming_up(self) -> bool:
-        wanted = make_conninfo(self._conninfo, connect_timeout=CONNECT_SECONDS)
+        wanted = make_conninfo(self.address, connect_timeout=CONNECT_SECONDS)
         return pq.PGconn.ping(wanted.encode()) in (pq.Ping.REJECT, pq.Ping.NO_RESPONSE)
 
     def surely_failed(self, error: Exception) -> bool:

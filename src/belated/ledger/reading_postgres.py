@@ -78,7 +78,8 @@ class PostgresReader(ReadingLedger, PostgresLedger):
         indexes = {}
         for name, table, where, primary, unique, _, columns in connection.execute(_SHAPE_INDEXES).fetchall():
             if not primary:
-                indexes[name] = Index(name, table, tuple(columns), unique, where.removeprefix("(").removesuffix(")"))
+                plain = where.replace("(", "").replace(")", "")  # as the migrations write it
+                indexes[name] = Index(name, table, tuple(columns), unique, plain)
         return Shape(tables, indexes)
 
     def stream(self, connection: BoundedConnection, table: Table, plus_zero: bool = False) -> Iterator[Sequence[Any]]:

@@ -17,6 +17,7 @@ import msgspec
 
 from belated.ledger.base import (
     CHUNK,
+    LATEST,
     OUTLINES,
     Due,
     Erasure,
@@ -50,6 +51,7 @@ from belated.ledger.migrations import HISTORY, MIGRATIONS, Migration
 from belated.ledger.statements import (
     ADD_KEY,
     CHANGES,
+    DECISION,
     DROP,
     ERASE_DECISIONS,
     ERASE_OUTCOMES,
@@ -57,12 +59,16 @@ from belated.ledger.statements import (
     FALLBACKS,
     FAR,
     KEEP,
+    KEEP_SETTLED,
     KEYS,
+    LATEST_DECISIONS,
     MINUTE,
     MOST_PROBES,
     NO_END,
     NOT_AHEAD,
     NOTE_ERASURE,
+    OUTCOME_KINDS,
+    OUTCOMES,
     OUTLINE,
     PROBE,
     PROBE_BYTES,
@@ -71,6 +77,7 @@ from belated.ledger.statements import (
     RESULTS,
     REVOKE_KEY,
     SNAPSHOTS_KEPT,
+    STATUSES,
     USED,
     decisions,
     event_of,
@@ -138,12 +145,17 @@ class SqlTransaction(Transaction):
         made.reverse()
         return made
 
+    @staticmethod
+    def by(index: str) -> str:
+        """Return how a statement names the index that it goes by, where it has to."""
+        return ""
+
     def erase(self, known: Mapping[str, DecisionRecord], erasure: Erasure) -> None:
         marks, experiment = ", ".join("?" * len(known)), erasure.experiment
         rounds = [made.round for made in known.values()]
         self._run(ERASE_DECISIONS.format(marks=marks), (experiment, *known))
-        for kind in (2, 3, 7, 8):
-            self._run(ERASE_OUTCOMES.format(kind=kind, marks=marks), (experiment, *rounds))
+        for kind, index in OUTCOME_KINDS.items():
+            self._run(ERASE_OUTCOMES.format(by=self.by(index), kind=kind, marks=marks), (experiment, *rounds))
         self._run(NOTE_ERASURE, tuple(erasure))
 
 
@@ -155,7 +167,7 @@ class SqlLedger(Ledger):
     transactions: type[SqlTransaction]
 
     def __init__(self, store: str) -> None:
-        self.store = store
+        self.store = self.address = store
         self.clock = Clock()
         self._probe_number = random.SystemRandom().randrange(1, MOST_PROBES + 1)
         self._idle: list[Any] = []
@@ -169,6 +181,10 @@ class SqlLedger(Ledger):
     @abstractmethod
     def run(self, connection: Any, statement: str, given: Sequence[Any] = ()) -> list[Any]:
         """Run a statement: its rows."""
+
+    def by(self, index: str) -> str:
+        """Return how a statement names the index that it goes by, where it has to."""
+        return self.transactions.by(index)
 
     @abstractmethod
     def begin(self, connection: Any) -> None:
@@ -373,13 +389,34 @@ class SqlLedger(Ledger):
         return [event_of(row) for row in self._read(EVENTS, (experiment, after, limit))]
 
     def changes(self, experiment: int, until: int) -> list[Event]:
-        return [event_of(row) for row in self._read(CHANGES, (experiment, until))]
+        return [
+            event_of(row) for row in self._read(CHANGES.format(by=self.by("changes_by_number")), (experiment, until))
+        ]
+
+    def status_changes(self, experiment: int) -> list[Event]:
+        return [event_of(row) for row in self._read(STATUSES.format(by=self.by("statuses_by_number")), (experiment,))]
 
     def decisions(self, experiment: int, hears: Hears, after: int, until: int, most: int) -> list[Recorded]:
         return recorded(self._read(*decisions(experiment, hears, after, until, most)))
 
     def results(self, experiment: int, hears: Hears, after: int, until: int, most: int) -> list[Result]:
         return [Result(*row) for row in self._read(RESULTS[hears], (experiment, after, until, most))]
+
+    def decision(self, experiment: int, id: str) -> Event | None:
+        rows = self._read(DECISION, (experiment, id))
+        return event_of(rows[0]) if rows else None
+
+    def latest(self, experiment: int, most: int) -> list[Event]:
+        return [event_of(row) for row in self._read(LATEST_DECISIONS, (experiment, LATEST, experiment, most))]
+
+    def outcomes(self, experiment: int, rounds: Sequence[int]) -> list[Event]:
+        marks = ", ".join("?" * len(rounds))
+        found = [
+            event_of(row)
+            for kind, index in (OUTCOME_KINDS.items() if rounds else ())
+            for row in self._read(OUTCOMES.format(by=self.by(index), kind=kind, marks=marks), (experiment, *rounds))
+        ]
+        return sorted(found, key=lambda event: event.number)
 
     def snapshots(self, experiment: int) -> list[tuple[int, bytes]]:
         rows = self._read(
@@ -397,6 +434,13 @@ class SqlLedger(Ledger):
                 "UPDATE experiments SET snapshot = ? WHERE key = ? AND snapshot < ?",
                 (position, experiment, position),
             )
+
+    def settled(self, experiment: int, after: int = 0) -> bytes | None:
+        rows = self._read("SELECT state FROM settled WHERE experiment = ? AND position > ?", (experiment, after))
+        return bytes(rows[0][0]) if rows else None
+
+    def keep_settled(self, experiment: int, position: int, state: bytes) -> None:
+        self._write(KEEP_SETTLED, (experiment, position, state))
 
     def all_keys(self) -> list[ApiKey]:
         return [key_of(row) for row in self._read(f"{KEYS} ORDER BY created, id")]

@@ -48,8 +48,22 @@ SETTLED = f"(SELECT o.fate {_OUTCOME} = 7)"
 REPORT = "SELECT round, report, value, fate FROM events WHERE experiment = ? AND kind = 8 AND round = ? AND report = ?"
 FALLBACKS = "SELECT number FROM events WHERE experiment = ? AND kind = 13 AND id = ?"
 CHANGES = f"""
-SELECT {COLUMNS} FROM events
+SELECT {COLUMNS} FROM events {{by}}
 WHERE experiment = ? AND number <= ? AND kind > 8 ORDER BY number
+"""
+DECISION = f"SELECT {COLUMNS} FROM events WHERE experiment = ? AND kind = 1 AND id = ?"
+LATEST_DECISIONS = f"""
+SELECT {COLUMNS} FROM events
+WHERE experiment = ? AND number > (SELECT position - ? FROM experiments WHERE key = ?) AND kind = 1
+ORDER BY number DESC LIMIT ?
+"""
+OUTCOMES = f"SELECT {COLUMNS} FROM events {{by}} WHERE experiment = ? AND kind = {{kind}} AND round IN ({{marks}})"
+"""One for each of OUTCOME_KINDS, so that each goes by its index."""
+OUTCOME_KINDS = {2: "outcomes_by_round", 3: "defaults_by_round", 7: "settled_by_round", 8: "reports_by_round"}
+"""The kinds of events that come of decisions, and their indexes."""
+STATUSES = f"""
+SELECT {COLUMNS} FROM events {{by}}
+WHERE experiment = ? AND kind > 3 AND kind < 7 ORDER BY number
 """
 _DECISIONS = """
 SELECT d.number, d.at, d.id, d.round, d.arm, d.propensity, d.mark, d.cumulative, {loss}, {is_open}
@@ -97,9 +111,9 @@ USED = "UPDATE keys SET used = ? WHERE id = ? AND (used IS NULL OR used <= ?)"
 REVOKE_KEY = "UPDATE keys SET revoked = ? WHERE id = ? AND revoked IS NULL RETURNING id"
 ERASE_DECISIONS = "UPDATE events SET id = NULL WHERE experiment = ? AND kind = 1 AND id IN ({marks})"
 ERASE_OUTCOMES = """
-UPDATE events SET id = NULL, report = NULL WHERE experiment = ? AND kind = {kind} AND round IN ({marks})
+UPDATE events {by} SET id = NULL, report = NULL WHERE experiment = ? AND kind = {kind} AND round IN ({marks})
 """
-"""One for each of 2, 3, 7, 8, so that each goes by its index."""
+"""One for each of OUTCOME_KINDS, so that each goes by its index."""
 NOTE_ERASURE = """
 INSERT INTO erasures (at, experiment, ids, what, key, through) VALUES (?, ?, ?, ?, ?, ?)
 ON CONFLICT (experiment, at) DO UPDATE SET ids = excluded.ids, through = excluded.through
@@ -111,6 +125,12 @@ DROP = """
 DELETE FROM snapshots WHERE experiment = ? AND position NOT IN
 (SELECT position FROM snapshots WHERE experiment = ? ORDER BY position DESC LIMIT ?)
 """
+KEEP_SETTLED = """
+INSERT INTO settled (experiment, position, state) VALUES (?, ?, ?)
+ON CONFLICT (experiment) DO UPDATE SET position = excluded.position, state = excluded.state
+WHERE settled.position <= excluded.position
+"""
+"""What has read further stays. What has read as far may be of another version, and goes."""
 
 
 class _Settings(msgspec.Struct):
