@@ -298,6 +298,10 @@ class Experiment(msgspec.Struct):
     patience: float | None
     """In rounds; None where the learner never gives up."""
     drift: float
+    delay_cost: Annotated[
+        float | None,
+        Meta(description="an estimate of the loss that delay has cost so far; null where propensities do not tell"),
+    ]
     warnings: Annotated[list[str], Meta(description="why the learner cannot be right; empty if all looks well")]
     outcomes: OutcomeCounts
     delays: DelayQuantiles
@@ -318,6 +322,7 @@ class ArmTimeline(msgspec.Struct):
     decisions: list[int]
     outcomes: list[int]
     losses: Annotated[list[float], Meta(description="the sum of the losses of these outcomes")]
+    defaults: Annotated[int, Meta(description="decisions without an outcome at their deadline, in all")] = 0
 
 
 class DelayCounts(msgspec.Struct):

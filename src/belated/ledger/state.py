@@ -61,12 +61,17 @@ class ExperimentState:
         self.decisions = [0] * arms
         self.outcomes = [0] * arms
         self.losses = [0.0] * arms
+        self.all_losses = 0.0
         self.fates = [0] * (Fate.LATE + 1)  # by fate; an outcome that is held is not counted yet
         self.defaults = 0
         self.late_reports = 0
         """Of several reports of a decision, those that came after it was settled."""
         self.clipped = 0
         """Outcomes beyond the range."""
+        self.delay_cost = 0.0
+        """The loss that delay has cost, estimated."""
+        self.certain = 0
+        """Outcomes of decisions whose arm was certain."""
         self.fallbacks = 0
         """Decisions made without the service, as far as it was told."""
         self.delays_rounds = Sizes()
@@ -342,11 +347,15 @@ class ExperimentState:
             return  # nothing has come of it yet
         if event.kind == Kind.DEFAULT:
             self.defaults += 1
+            self.timeline.missed(event.arm)
         else:
             self.fates[event.fate] += 1
+        if event.fate == Fate.USED:
+            self._note_cost(event)
         if event.fate != Fate.LATE:
             self.outcomes[event.arm] += 1
             self.losses[event.arm] += event.loss
+            self.all_losses += event.loss
             self.timeline.came(event.at, event.arm, event.loss, self.bandit.outstanding)
 
     def _note_delay(self, event: Event) -> None:
@@ -355,6 +364,22 @@ class ExperimentState:
         self.histogram.add(event.waited)
         loss = event.loss if event.total is None else self.scale.loss(event.total).loss
         self.timeline.waited(event.arm, loss, event.waited)
+
+    def _note_cost(self, event: Event) -> None:
+        """Add to the cost of delay: (loss - mean loss) (1 - p_t / p_s), with the probability p_s of the arm at the
+        decision and p_t now, as the outcome comes.
+
+        Its mean over the draw of the arm is the sum over arms of (p_s - p_t) loss: what the decision cost more than it
+        would have with what is known now. The mean loss of all outcomes before changes nothing of that, and makes it
+        less noisy. Arms that have come since do not count in p_t. Where an arm was certain, others had no chance, and
+        nothing can be said.
+        """
+        before = self.fates[Fate.USED] + self.fates[Fate.SKIPPED] + self.defaults - 1
+        if event.propensity == 1.0:
+            self.certain += 1
+        elif before and event.propensity is not None:  # earlier versions did not note it
+            lost = event.loss - self.all_losses / before
+            self.delay_cost += lost * (1.0 - self.bandit.share(event.arm, event.round) / event.propensity)
 
     @property
     def skipped_outcomes(self) -> int:
@@ -379,11 +404,14 @@ class ExperimentState:
                 "decisions": self.decisions,
                 "outcomes": self.outcomes,
                 "losses": self.losses,
+                "all_losses": self.all_losses,
                 "fates": self.fates,
                 "defaults": self.defaults,
                 "late_reports": self.late_reports,
                 "clipped": self.clipped,
                 "fallbacks": self.fallbacks,
+                "delay_cost": self.delay_cost,
+                "certain": self.certain,
                 "added": self.added,
                 "limits": self.limits,
                 "delays_rounds": dict(sorted(self.delays_rounds.counts.items())),

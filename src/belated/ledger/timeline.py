@@ -42,6 +42,8 @@ class Timeline:
         self._stretches: list[list[Any]] = []  # decisions, outcomes, losses, outstanding
         self.delays: dict[tuple[int, bool], Histogram] = {}
         """By arm, and whether the loss was below 1/2."""
+        self.defaults: dict[int, int] = {}
+        """By arm, decisions whose deadline passed without an outcome."""
 
     @property
     def width(self) -> float:
@@ -62,6 +64,11 @@ class Timeline:
         stretch[1][place] = stretch[1].get(place, 0) + 1
         stretch[2][place] = stretch[2].get(place, 0.0) + loss
         stretch[3] = outstanding
+
+    def missed(self, arm: int) -> None:
+        """Count a decision whose deadline passed without an outcome."""
+        place = arm if arm < ARMS else OTHERS
+        self.defaults[place] = self.defaults.get(place, 0) + 1
 
     def waited(self, arm: int, loss: float, waited: int) -> None:
         """Count how long an outcome took."""
@@ -112,16 +119,17 @@ class Timeline:
             for stretch in self._stretches
         ]
         delays = [[arm, good, each.counts, each.total] for (arm, good), each in sorted(self.delays.items())]
-        return [self._width, self._first, stretches, delays]
+        return [self._width, self._first, stretches, delays, sorted(self.defaults.items())]
 
     @classmethod
     def from_lists(cls, kept: list[Any]) -> "Timeline":
         """Go on from what `to_lists` gave."""
         timeline = cls()
-        timeline._width, timeline._first, stretches, delays = kept
+        timeline._width, timeline._first, stretches, delays, defaults = kept
         timeline._stretches = [
             [{}, {}, {}, each] if isinstance(each, int) else [*(dict(map(tuple, count)) for count in each[:3]), each[3]]
             for each in stretches
         ]
+        timeline.defaults = dict(map(tuple, defaults))
         timeline.delays = {(arm, good): Histogram(counts, total) for arm, good, counts, total in delays}
         return timeline

@@ -177,6 +177,15 @@ class RecordedBandit(Running):
                 self._arrive(self._run, number, place, propensity, mark, cumulative, loss, outstanding)
         return receipt is None or receipt is own_receipt
 
+    def share(self, arm: int, since: int) -> float:
+        """Return the probability of an arm in the last round, among the arms that were there in an earlier one too."""
+        p = self._run.p
+        if self._places is None:
+            return float(p[arm])
+        entered = self._roster.entered
+        total = float(p[[entered[each] < since for each in self._roster.present]].sum())
+        return float(p[self._places[arm]]) / total if arm in self._places and total > 0.0 else 0.0
+
     @property
     def rounds(self) -> int:
         """Decisions made."""

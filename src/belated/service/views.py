@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+import msgspec
 from msgspec import UNSET
 
 from belated.api.types import (
@@ -20,7 +21,7 @@ from belated.api.types import (
     Range,
     Summary,
 )
-from belated.inference import Estimate, Estimates
+from belated.inference import Course, Estimate, Estimates
 from belated.ledger.base import Outline
 from belated.ledger.commands import Refused, View
 from belated.ledger.delay_histogram import BOUNDS, Sizes
@@ -49,6 +50,7 @@ def experiment(view: View, digest: bool = False) -> Experiment:
         skipped=bandit.skipped,
         patience=None if math.isinf(patience) else patience,
         drift=bandit.drift,
+        delay_cost=None if state.certain else state.delay_cost,
         warnings=list(bandit.warnings),
         outcomes=OutcomeCounts(
             used=state.fates[Fate.USED],
@@ -102,6 +104,7 @@ def timeline(view: View) -> ExperimentTimeline:
                 [each.decisions.get(arm, 0) for each in stretches],
                 [each.outcomes.get(arm, 0) for each in stretches],
                 [each.losses.get(arm, 0.0) for each in stretches],
+                state.timeline.defaults.get(arm, 0),
             )
             for arm in arms
         ],
@@ -138,6 +141,45 @@ def estimates(name: str, found: Estimates) -> ExperimentEstimates:
         assumptions=list(found.assumptions),
         notes=list(found.notes),
     )
+
+
+class ArmCourse(msgspec.Struct):
+    """What was known of an arm along the way; None where it was not there yet."""
+
+    arm: str | int
+    means: list[float | None]
+    lows: list[float | None]
+    highs: list[float | None]
+
+
+class ExperimentCourse(msgspec.Struct):
+    """What was known of an experiment's arms along the way."""
+
+    decisions: list[int]
+    arms: list[ArmCourse]
+    winner: str | int | None
+    known_at: int | None
+
+
+class Known(msgspec.Struct):
+    """What pages show of what is known."""
+
+    estimates: ExperimentEstimates
+    course: ExperimentCourse | None
+
+
+def course(found: Course) -> ExperimentCourse:
+    """Return what was known along the way as it is shown."""
+    arms = [
+        ArmCourse(label, *(_column(numbers[:, k].tolist()) for numbers in (found.means, found.lows, found.highs)))
+        for k, label in enumerate(found.labels)
+    ]
+    return ExperimentCourse(found.decisions.tolist(), arms, found.winner, found.known_at)
+
+
+def _column(numbers: list[float]) -> list[float | None]:
+    """Return numbers with as many digits as a chart needs."""
+    return [None if math.isnan(number) else float(f"{number:.5g}") for number in numbers]
 
 
 def _range(estimate: Estimate) -> Range:
