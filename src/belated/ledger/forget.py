@@ -89,14 +89,18 @@ def count(ledger: Ledger, record: ExperimentRecord, which: Which) -> int:
 
 
 def forget(
-    ledger: Ledger, record: ExperimentRecord, which: Which, is_stopped: Callable[[], bool] = lambda: False
+    ledger: Ledger,
+    record: ExperimentRecord,
+    which: Which,
+    is_stopped: Callable[[], bool] = lambda: False,
+    key: int | None = None,
 ) -> int:
     """Erase the ids of decisions and of their outcomes; how many decisions.
 
     Where it is cut short, or fails, what was erased stays erased; doing it again does the rest. So two who do it at
-    the same time do it once.
+    the same time do it once. key: the number of the key that asked for it.
     """
-    erasure = Erasure(int(time.time() * SECOND), record.number, 0, which.what)
+    erasure = Erasure(int(time.time() * SECOND), record.number, 0, which.what, key)
     for chunk in _chunks(which.find(ledger, record)):
         if is_stopped():
             break
