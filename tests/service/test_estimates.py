@@ -188,3 +188,36 @@ def test_decisions_are_read_once_in_their_order(kind: str, tmp_path: Path) -> No
             assert method.estimates().used == used
         assert settled.stream.rounds == 4
         assert log_of(ledger, record).rewards[:4].tolist() == [1.0, 0.0, 0.0, 0.5]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_after_a_restart_only_the_rest_is_read(kind: str, tmp_path: Path) -> None:
+    """What was read of settled decisions is kept. What is kept may be damaged: then all are read again."""
+    reading = "belated.service.reading."
+    small = {reading + "SETTLED_AT_ONCE": 100, reading + "KEEP_LEAST": 50, reading + "KEEP_FACTOR": 1.0}
+    with Server(Stores.fresh(kind, tmp_path), tmp_path / "log", constants=small) as server:
+        with server.client() as client:
+            client.create("kept", ["x", "y"], seed=3)
+            play(client, "kept", 500)
+            expected = shown(client.estimates("kept"))
+        server.terminate()
+        with closing(open_ledger(server.store)) as ledger:
+            record = ledger.find("kept")
+            assert record is not None
+            blob = ledger.settled(record.number)
+            assert blob is not None
+            kept = SettledDecisions.from_bytes(blob, Hears.ARRIVAL)
+            assert expected["used"] - 50 <= kept.stream.rounds <= expected["used"]
+            # one that says what is not so: whoever goes on from it shows it
+            kept.stream.add(np.zeros(1000, dtype=np.int64), np.ones(1000), np.full(1000, 0.5))
+            ledger.keep_settled(record.number, kept.position, kept.to_bytes())
+        server.start()
+        with server.client() as client:
+            assert client.estimates("kept").used == expected["used"] + 1000
+        server.terminate()
+        with closing(open_ledger(server.store)) as ledger:
+            ledger.keep_settled(record.number, record.events, b"damaged")
+        server.start()
+        with server.client() as client:
+            assert shown(client.estimates("kept")) == expected
+        assert "settled decisions of experiment kept failed" in server.log.read_text()

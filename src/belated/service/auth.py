@@ -120,6 +120,11 @@ class Authenticator:
             caller.check_scope(name)
         return caller
 
+    def is_valid(self, secret: bytes) -> bool:
+        """Return whether a key was neither revoked nor has expired, as far as this worker knows."""
+        caller = self._find(secret)
+        return caller is not None and caller.expires > time.time() * SECOND
+
     def known(self, header: bytes | None, role: str, name: str) -> Caller | None:
         """Return who asks, where that is known without waiting and `check` would let them in; None: ask `check`."""
         if not header or header[:7] != b"Bearer ":

@@ -26,7 +26,7 @@ from belated.api.types import (
 )
 from belated.errors import InvalidValue
 from belated.inference.method import Options
-from belated.ledger.base import ExperimentExists, LedgerError, LedgerUnavailable, TooManyExperiments
+from belated.ledger.base import ExperimentExists, Ledger, LedgerError, LedgerUnavailable, TooManyExperiments
 from belated.ledger.changing import AddArm, MoveArm, ReportFallbacks, SetLimits
 from belated.ledger.commands import Change, Command, Decide
 from belated.ledger.events import SECOND, ExperimentRecord, ExperimentSettings, Status
@@ -281,7 +281,7 @@ def _unwrapped(answer: Any) -> None:
 
 async def ledger(request: Request) -> Response:
     service = request.service
-    record = await service.read(_record, request)
+    record = await service.read(record_of, service.ledger, request.name)
     chosen = request.query["format"]
     iterator = pieces(service.ledger, record, chosen, int(request.query["after"]))
     try:
@@ -300,13 +300,14 @@ async def ledger(request: Request) -> Response:
     return Response(parts(), kind=FORMATS[chosen].encode(), headers={b"content-disposition": name.encode()})
 
 
-def _record(request: Request) -> ExperimentRecord:
+def record_of(ledger: Ledger, name: str) -> ExperimentRecord:
+    """Return an experiment as its ledger lists it; refuse a name that there is not."""
     try:
-        record = request.service.ledger.find(request.name)
+        record = ledger.find(name)
     except LedgerError as error:
-        raise ApiError("damaged", f"{error}; `belated ledger verify {request.name}` says more") from None
+        raise ApiError("damaged", f"{error}; `belated ledger verify {name}` says more") from None
     if record is None:
-        raise ApiError("unknown_experiment", f"there is no experiment {request.name!r}", "name")
+        raise ApiError("unknown_experiment", f"there is no experiment {name!r}", "name")
     return record
 
 

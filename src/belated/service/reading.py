@@ -1,14 +1,19 @@
 """What is shown of experiments. Threads that read make it, from copies, and only once for each state."""
 
+import logging
 from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from threading import Lock
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
-from belated.errors import InvalidValue
-from belated.inference.method import Options
+from belated.api.types import Experiment, ExperimentEstimates, ExperimentTimeline
+from belated.errors import InvalidValue, SnapshotError
+from belated.inference.method import Method, Options
 from belated.ledger.commands import Refused, View
 from belated.ledger.estimates import SettledDecisions, Totals
 from belated.ledger.events import ExperimentRecord, Status
+from belated.ledger.keeper import SettledSnapshot
 from belated.ledger.processor import CommandProcessor
 from belated.ledger.state import ExperimentState
 from belated.service import metrics, views
@@ -17,10 +22,19 @@ from belated.service.http import encode
 from belated.service.metrics import Figures
 from belated.service.views import unwrap
 
+logger = logging.getLogger("belated.service")
+K = TypeVar("K")
+V = TypeVar("V")
+
 SETTLED_AT_ONCE = 10_000
 """Settled decisions that are read at once, before others have their turn."""
-MOST_SHOWN = 32
-"""Experiments of which what was shown last is kept."""
+KEEP_LEAST = 2_000
+KEEP_FACTOR = 1.02
+"""What was read of settled decisions is kept in the ledger when it has grown by so much: after a restart, and by other
+workers, only the rest is read.
+"""
+MOST_SHOWN = 64
+"""Experiments of which what was shown last is kept: more than the list shows on a page."""
 
 
 class Shown(NamedTuple):
@@ -32,12 +46,20 @@ class Shown(NamedTuple):
     """JSON."""
 
 
+class Look(NamedTuple):
+    """An experiment as pages show it."""
+
+    events: int
+    status: Status
+    experiment: Experiment
+    timeline: ExperimentTimeline
+
+
 class _Copy(NamedTuple):
     """What is taken from a state while nobody may change it."""
 
     record: ExperimentRecord
     status: Status
-    events: int
     state: bytes | None
     """None where the state is the one that was shown before."""
 
@@ -45,71 +67,131 @@ class _Copy(NamedTuple):
 class Reader:
     """Shows the experiments of a processor. Threads may share it."""
 
-    def __init__(self, processor: CommandProcessor) -> None:
+    def __init__(self, processor: CommandProcessor, keep_settled: Callable[[SettledSnapshot], None]) -> None:
         self._processor = processor
+        self._keep_settled = keep_settled
         self._shown: OrderedDict[tuple[str, bool], Shown] = OrderedDict()
+        self._looks: OrderedDict[str, Look] = OrderedDict()
         self._figures: dict[str, tuple[int, Figures]] = {}
-        self._settled: OrderedDict[int, SettledDecisions] = OrderedDict()
+        self._settled: OrderedDict[int, _Settled] = OrderedDict()
         """By the numbers of experiments."""
         self._lock = Lock()
 
     def experiment(self, name: str, digest: bool) -> Shown:
         """Return an experiment as JSON, with everything that was acknowledged before now; perhaps with its digest."""
         before = self._shown.get((name, digest))
+        view = self._view(name, before)
+        if view is None:
+            assert before is not None
+            return before
+        shown = Shown(view.state.position, view.status, encode(views.experiment(view, digest)))
+        self._keep(self._shown, (name, digest), shown)
+        return shown
+
+    def look(self, name: str) -> Look:
+        """Return an experiment and what it did over time, with everything that was acknowledged before now."""
+        before = self._looks.get(name)
+        view = self._view(name, before)
+        if view is None:
+            assert before is not None
+            return before
+        look = Look(view.state.position, view.status, views.experiment(view), views.timeline(view))
+        self._keep(self._looks, name, look)
+        return look
+
+    def timeline(self, name: str) -> bytes:
+        """Return what an experiment did over time, as JSON."""
+        return encode(self.look(name).timeline)
+
+    def _view(self, name: str, before: Shown | Look | None) -> View | None:
+        """Return a copy of the state of an experiment; None where nothing has happened since it was shown before."""
 
         def copied(view: View) -> _Copy:
             events = view.state.position
             is_new = before is None or (before.events, before.status) != (events, view.status)
-            return _Copy(view.record, view.status, events, view.state.to_bytes() if is_new else None)
+            return _Copy(view.record, view.status, view.state.to_bytes() if is_new else None)
 
-        copy = self._processor.read(name, copied)
-        if isinstance(copy, Refused):
-            unwrap(copy)
-        assert isinstance(copy, _Copy)
+        copy: _Copy = unwrap(self._processor.read(name, copied))
         if copy.state is None:
-            assert before is not None
-            return before
+            return None
         state = ExperimentState.from_bytes(copy.record.settings, copy.state)
         self._processor.log_warnings(name, state.bandit.warnings_by_kind)
-        content = encode(views.experiment(View(copy.record, copy.status, state), digest))
-        shown = Shown(copy.events, copy.status, content)
-        with self._lock:
-            self._shown[name, digest] = shown
-            self._shown.move_to_end((name, digest))
-            if len(self._shown) > MOST_SHOWN:
-                self._shown.popitem(last=False)
-        return shown
+        return View(copy.record, copy.status, state)
 
-    def timeline(self, name: str) -> bytes:
-        """Return what an experiment did over time, as JSON."""
-        return encode(unwrap(self._processor.read(name, views.timeline)))
+    def _keep(self, kept: OrderedDict[K, V], key: K, value: V) -> None:
+        """Keep what was shown last."""
+        with self._lock:
+            kept[key] = value
+            kept.move_to_end(key)
+            if len(kept) > MOST_SHOWN:
+                kept.popitem(last=False)
 
     def read_settled(self, name: str) -> bool:
         """Read some settled decisions of an experiment that are new; return whether that was all of them."""
         kept, taken = self._settled_of(name)
+        number = taken.record.number
         with kept.lock:
-            return kept.advance(self._processor.ledger, taken.record.number, taken.until, SETTLED_AT_ONCE)
+            if taken.until - kept.settled.position > SETTLED_AT_ONCE:
+                self._take_kept(kept, taken)
+            is_all = kept.settled.advance(self._processor.ledger, number, taken.until, SETTLED_AT_ONCE)
+            rounds = kept.settled.stream.rounds
+            if rounds >= kept.rounds * KEEP_FACTOR + KEEP_LEAST:
+                kept.rounds = rounds
+                self._keep_settled(SettledSnapshot(name, number, kept.settled.position, kept.settled.to_bytes()))
+        return is_all
+
+    def _take_kept(self, kept: "_Settled", taken: "_Taken") -> None:
+        """Go on from what the ledger has of settled decisions, if somebody has read further than this worker."""
+        record = taken.record
+        blob = self._processor.ledger.settled(record.number, kept.settled.position)
+        if blob is None:
+            return
+        try:
+            found = SettledDecisions.from_bytes(blob, record.settings.hears)
+        except SnapshotError as error:
+            logger.warning(
+                "reading what is kept of the settled decisions of experiment %s failed: %s; they are read again",
+                record.settings.name,
+                error,
+            )
+            return
+        if found.position <= taken.until:
+            kept.settled, kept.rounds = found, found.stream.rounds
 
     def estimates(self, name: str, options: Options) -> bytes:
         """Return what is known of an experiment's arms, as JSON, from the decisions that were read."""
         kept, taken = self._settled_of(name)
-        ledger, record = self._processor.ledger, taken.record
         with kept.lock:
-            try:
-                method = kept.method(ledger, record, taken.totals, taken.until, _with_label(taken.totals, options))
-                found, scale = method.estimates(), record.settings.scale
-                return encode(views.estimates(name, found if scale is None else found.in_units(scale)))
-            except InvalidValue as error:
-                raise ApiError("invalid", str(error), error.field) from None
+            return encode(_shown_estimates(taken, self._method(kept, taken, options)))
 
-    def _settled_of(self, name: str) -> tuple[SettledDecisions, "_Taken"]:
+    def known(self, name: str) -> bytes:
+        """Return what is known of an experiment's arms and what was known along the way, as JSON, for pages."""
+        kept, taken = self._settled_of(name)
+        with kept.lock:
+            method = self._method(kept, taken, Options())
+            course, scale = kept.settled.course(method), taken.record.settings.scale
+            if course is not None and scale is not None:
+                course = course.in_units(scale)
+            shown = None if course is None else views.course(course)
+            return encode(views.Known(_shown_estimates(taken, method), shown))
+
+    def _method(self, kept: "_Settled", taken: "_Taken", options: Options) -> Method:
+        options = _with_label(taken.totals, options)
+        try:
+            return kept.settled.method(self._processor.ledger, taken.record, taken.totals, taken.until, options)
+        except InvalidValue as error:
+            raise ApiError("invalid", str(error), error.field) from None
+
+    def _settled_of(self, name: str) -> tuple["_Settled", "_Taken"]:
         found = self._processor.read(name, _taken)
         if isinstance(found, Refused):
             raise ApiError(found.code, found.message, found.field)
         number = found.record.number
         with self._lock:
             settings = found.record.settings
-            kept = self._settled.setdefault(number, SettledDecisions(len(settings.arms), settings.hears))
+            if number not in self._settled:
+                self._settled[number] = _Settled(SettledDecisions(len(settings.arms), settings.hears))
+            kept = self._settled[number]
             self._settled.move_to_end(number)
             if len(self._settled) > MOST_SHOWN:
                 self._settled.popitem(last=False)
@@ -129,6 +211,16 @@ class Reader:
         return taken[1]
 
 
+@dataclass
+class _Settled:
+    """The settled decisions of an experiment, and how many of them the ledger keeps."""
+
+    settled: SettledDecisions
+    rounds: int = 0
+    lock: Lock = field(default_factory=Lock)
+    """Of whoever reads on."""
+
+
 class _Taken(NamedTuple):
     """What estimates take from a state."""
 
@@ -141,6 +233,11 @@ def _taken(view: View) -> _Taken:
     state = view.state
     waiting = sum(state.decisions) - sum(state.outcomes) - state.held
     return _Taken(view.record, state.position, Totals(tuple(state.labels), tuple(state.decisions), waiting))
+
+
+def _shown_estimates(taken: _Taken, method: Method) -> ExperimentEstimates:
+    found, settings = method.estimates(), taken.record.settings
+    return views.estimates(settings.name, found if settings.scale is None else found.in_units(settings.scale))
 
 
 def _with_label(totals: Totals, options: Options) -> Options:

@@ -26,7 +26,7 @@ from belated.service.errors import ApiError
 from belated.service.limits import Limits
 from belated.service.metrics import Figures
 from belated.service.readiness import LOOK_SECONDS, Readiness
-from belated.service.reading import Reader, Shown
+from belated.service.reading import Look, Reader, Shown
 from belated.service.stopping import OUTDATED, Stopping
 
 logger = logging.getLogger("belated.service")
@@ -74,7 +74,7 @@ class Service:
         self.processor = CommandProcessor(
             ledger, keep_snapshot=self.keeper.keep, prepare=lambda settings: self.warmth.ensure(settings.learner)
         )
-        self.reader = Reader(self.processor)
+        self.reader = Reader(self.processor, self.keeper.keep)
         self.committer = Committer(self.processor, limits, counters)
         self.readiness = Readiness(self.processor, self.committer, counters, limits.wait)
         self.auth = Authenticator(lambda: self.read(ledger.all_keys), limits.rate, len(all_counters))
@@ -168,6 +168,11 @@ class Service:
         await self.committer.load(name)
         return await self.read_slowly(self.reader.experiment, name, digest)
 
+    async def look(self, name: str) -> Look:
+        """Return an experiment and what it did over time, with everything that was acknowledged before now."""
+        await self.committer.load(name)
+        return await self.read_slowly(self.reader.look, name)
+
     async def timeline(self, name: str) -> bytes:
         """Return what an experiment did over time, as JSON."""
         await self.committer.load(name)
@@ -175,11 +180,19 @@ class Service:
 
     async def estimates(self, name: str, options: Options) -> bytes:
         """Return what is known of an experiment's arms, as JSON."""
+        await self._read_settled(name)
+        return await self.read_slowly(self.reader.estimates, name, options)
+
+    async def known(self, name: str) -> bytes:
+        """Return what is known of an experiment's arms and what was known along the way, as JSON, for pages."""
+        await self._read_settled(name)
+        return await self.read_slowly(self.reader.known, name)
+
+    async def _read_settled(self, name: str) -> None:
         await self.committer.load(name)
         while not await self.read_slowly(self.reader.read_settled, name):
             if self.stopping.is_set():
                 raise LedgerUnavailable("the worker is stopping")
-        return await self.read_slowly(self.reader.estimates, name, options)
 
     async def figures(self, position: Position) -> Figures | None:
         """Return the figures of an experiment for the metrics; None where it is damaged."""
