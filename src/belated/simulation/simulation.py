@@ -26,7 +26,7 @@ from belated.simulation import frames, oracle
 from belated.simulation.intervals import Interval, mean_interval
 from belated.simulation.parallel import available_cores
 from belated.simulation.plot import plot
-from belated.simulation.replication import Job, check_job, run
+from belated.simulation.replication import Job, ReplicationResult, check_job, run
 from belated.simulation.run import LearnerRun, Trace, new_chunk
 from belated.templates.display import counted, html_table
 
@@ -211,6 +211,35 @@ def simulate(
     >>> bool(result.final("robust").mean < result.final("uniform").low)
     True
     """
+    check_count("replications", replications)
+    most = check_count("threads", threads) if threads is not None else available_cores()
+    job = job_of(
+        learners,
+        environment,
+        delays,
+        rounds=rounds,
+        seed=seed,
+        checkpoints=checkpoints,
+        spacing=spacing,
+        keep_trace=keep_trace,
+        known=known,
+    )
+    return simulation_of(job, run(job, replications, min(most, replications), progress))
+
+
+def job_of(
+    learners: Sequence[str | Learner | TunedLearner] | str | Learner | TunedLearner,
+    environment: Environment | FillsLosses | str,
+    delays: Delays | FillsDelays | str | None = None,
+    *,
+    rounds: int,
+    seed: int = 0,
+    checkpoints: int | Sequence[int] = 200,
+    spacing: str = "log",
+    keep_trace: bool = False,
+    known: bool = False,
+) -> Job:
+    """Return what `simulate` does in each replication, for whoever runs them one by one (`replicate`)."""
     given: list[Any] = list(learners) if isinstance(learners, list | tuple) else [learners]
     tuned = tuple(catalogue.tune(learner) for learner in given)
     labels = tuple(each.label for each in tuned)
@@ -220,7 +249,6 @@ def simulate(
         if labels.count(label) > 1:
             raise InvalidValue(f"learner {label!r} is given twice; each may be given once")
     check_count("rounds", rounds)
-    check_count("replications", replications)
     check_count("seed", seed, least=0)
     world = Environment.find(environment)
     job = Job(
@@ -234,14 +262,17 @@ def simulate(
         known=known,
     )
     check_job(job)
-    most = check_count("threads", threads) if threads is not None else available_cores()
-    results = run(job, replications, min(most, replications), progress)
+    return job
+
+
+def simulation_of(job: Job, results: Sequence[ReplicationResult]) -> Simulation:
+    """Return what came out of the first replications of a job."""
     return Simulation(
-        learners=labels,
-        informed=tuple(each.informed for each in tuned),
+        learners=tuple(each.label for each in job.learners),
+        informed=tuple(each.informed for each in job.learners),
         environment=job.environment,
         delays=job.delays,
-        seed=seed,
+        seed=job.seed,
         checkpoints=job.checkpoints,
         regret=np.stack([result.regret for result in results], axis=1),
         uniform_regret=np.stack([result.uniform_regret for result in results]),
