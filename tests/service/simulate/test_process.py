@@ -1,0 +1,154 @@
+"""The process that simulates: it gives the numbers of `simulate`, and ends with whoever listens."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from belated import simulate
+from belated.delays import ByLoss, Constant, Geometric, Never, NoDelay
+from belated.environments import Bernoulli
+from belated.service.simulate import __main__, process
+from belated.service.simulate.__main__ import NICENESS
+from belated.service.simulate.findings import Findings, findings
+from belated.service.simulate.plan import LEARNERS, RUNS, Arm, Plan
+from belated.service.simulate.problem import Problem, problem_of
+from support.processes import simulating
+from support.serving import is_alive
+
+PLAN = Plan(400, 100.0, [Arm("blue", 0.2), Arm("green", 0.75)], 0.1, "deadline", 0.5)
+
+
+def played(plan: Plan) -> list[dict[str, Any]]:
+    async def all_of_it() -> list[dict[str, Any]]:
+        async with aclosing(process.play(plan)) as found:
+            return [msgspec.json.decode(each) async for each in found]
+
+    return asyncio.run(all_of_it())
+
+
+def test_it_gives_the_numbers_of_simulate() -> None:
+    told = played(PLAN)
+    assert [each["runs"] for each in told] == list(range(1, RUNS + 1))
+    assert [each["is_over"] for each in told] == [False] * (RUNS - 1) + [True]
+    last = msgspec.convert(told[-1], Findings)
+    expected = simulate(
+        LEARNERS,
+        Bernoulli([0.8, 0.25]),
+        ByLoss(Geometric(10.0), Constant(50)),
+        rounds=400,
+        replications=RUNS,
+        checkpoints=last.decisions,
+        known=True,
+    )
+    assert last.decisions[-1] == 400
+    assert len(last.decisions) == 60
+    for k, each in enumerate(last.learners):
+        mean, low, high = expected.curve(LEARNERS[k])
+        for found, right in ((each.lost, mean), (each.low, low), (each.high, high)):
+            assert np.allclose(found, right, rtol=1e-4, atol=1e-9)
+        assert each.known[-1] == (expected.known[k] <= 400).mean()
+        after = expected.known_after(LEARNERS[k])
+        assert each.known_after == (None if after == np.inf else after)
+
+
+def test_guesses_become_laws_of_delay() -> None:
+    found = problem_of(PLAN)
+    assert (found.environment, found.delays) == (Bernoulli([0.8, 0.25]), ByLoss(Geometric(10.0), Constant(50)))
+    assert (found.best, found.a_day) == ("green", 100.0)
+    assert problem_of(msgspec.structs.replace(PLAN, bad="alike")).delays == Geometric(10.0)
+    never = problem_of(msgspec.structs.replace(PLAN, bad="never", delay=0.0)).delays
+    assert isinstance(never, ByLoss)
+    assert isinstance(never.good, NoDelay)
+    assert isinstance(never.bad, Never)
+
+
+def test_sentences_say_what_is_lost_and_when_one_knows() -> None:
+    problem = Problem(Bernoulli([0.8, 0.2]), Geometric(10.0), 100.0, "green", "of value", 50.0, ("A note.",))
+    simulation = simulate(["guarded", "uniform"], *problem[:2], rounds=1000, replications=3, checkpoints=10, known=True)
+    found = findings(problem, simulation, True)
+    lost, when = found.sentences
+    mean = 50.0 * float(simulation.final("guarded").mean)
+    assert found.learners[0].lost[-1] == pytest.approx(mean, rel=1e-4)
+    assert lost.startswith(f"In 1,000 decisions (10 days) guarded (the default) loses about {mean:,.0f} of value (")
+    even = 50.0 * float(simulation.final("uniform").mean)
+    assert lost.endswith(f"compared with playing the best arm, green, from the beginning; an even split {even:,.0f}.")
+    assert when.startswith("You would know which arm is best after about ")
+    assert " with an even split" in when
+    assert found.notes == ["A note.", f"Time was up after 3 runs of {RUNS}."]
+    equal = Bernoulli([0.5, 0.5])
+    simulation = simulate(["guarded", "uniform"], equal, rounds=100, replications=3, checkpoints=10, known=True)
+    found = findings(problem._replace(environment=equal, delays=None), simulation, False)
+    assert (
+        found.sentences[1] == "In most runs one would not know which arm is best within 100 decisions, whoever decides."
+    )
+    assert found.notes == ["A note."]
+
+
+def test_one_decision_is_enough() -> None:
+    assert played(msgspec.structs.replace(PLAN, decisions=1))[-1]["is_over"]
+
+
+def test_what_cannot_be_simulated_is_told(tmp_path: Path) -> None:
+    (told,) = played(Plan(10, None, experiment="nobody", store=f"sqlite:///{tmp_path}/no.db"))
+    assert "no.db" in told["problem"]
+
+
+def test_a_process_that_fails_is_told_and_logged(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("PYTHONHOME", "/nowhere")  # Python does not start then
+    assert played(PLAN) == [{"problem": "The simulation failed; the log of the service says why."}]
+    assert "simulating failed: the process ended with status 1" in caplog.text
+
+
+def test_a_process_that_cannot_be_started_is_told_and_logged(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    assert played(PLAN) == [{"problem": "The simulation failed; the log of the service says why."}]
+    assert "starting a process that simulates failed: " in caplog.text
+
+
+def test_it_ends_when_nobody_listens_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def listen_once() -> int:
+        async with aclosing(process.play(msgspec.structs.replace(PLAN, decisions=200_000))) as found:
+            await anext(found)
+            (child,) = simulating(os.getpid())
+            assert os.getpriority(os.PRIO_PROCESS, child) == NICENESS  # deciding goes first
+            assert b"BELATED_ADMIN_KEY" not in Path(f"/proc/{child}/environ").read_bytes()
+            return child
+
+    monkeypatch.setenv("BELATED_ADMIN_KEY", "secret")
+    assert not is_alive(asyncio.run(listen_once()))
+
+
+def test_after_some_time_no_further_run_is_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[Any] = []
+    monkeypatch.setattr(__main__, "MOST_SECONDS", 0.0)
+    monkeypatch.setattr(__main__, "_tell", told.append)
+    __main__._play(PLAN)
+    (only,) = told
+    assert (only.runs, only.is_over, only.notes) == (1, True, [f"Time was up after 1 run of {RUNS}."])
+
+
+def test_it_ends_when_the_service_is_killed() -> None:
+    child = subprocess.Popen(
+        [sys.executable, "-m", "belated.service.simulate"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert child.stdin is not None
+    assert child.stdout is not None
+    with child:
+        child.stdin.write(msgspec.json.encode(msgspec.structs.replace(PLAN, decisions=200_000)) + b"\n")
+        child.stdin.flush()
+        assert b'"runs":1' in child.stdout.readline()
+        child.stdin.close()  # as the system does when the service is no more
+        assert child.wait(30) == 0
+        assert b'"is_over":true' not in child.stdout.read()
