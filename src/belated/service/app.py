@@ -12,7 +12,6 @@ from starlette.types import Receive, Scope, Send
 
 from belated import __version__
 from belated.ledger.base import Ledger, LedgerError, LedgerUnavailable, Uncertain
-from belated.service import pages
 from belated.service.counters import NO_ROUTE, WorkerCounters, new_counters
 from belated.service.docs import docs_page
 from belated.service.errors import ApiError
@@ -20,6 +19,7 @@ from belated.service.http import Asked, Endpoint, Gone, Response, encode, refuse
 from belated.service.limits import Limits
 from belated.service.log import REQUEST_ID, given_id, id_maker, log_access
 from belated.service.openapi import document
+from belated.service.pages import Pages, is_page
 from belated.service.routes import ONE, OPERATIONS
 from belated.service.service import Service
 from belated.service.stopping import Stopping
@@ -64,7 +64,7 @@ def application(
         service.routes = [(operation.method, operation.path) for operation in OPERATIONS]
         await service.start()
         watching = asyncio.create_task(_watch(service))
-        served.service = service
+        served.service, served.pages = service, Pages(service)
         try:
             yield
         finally:
@@ -79,6 +79,7 @@ class Application(Router):
     """Finds the operation of a request, and answers. Starlette's router is used for the start and the end alone."""
 
     service: Service
+    pages: Pages
 
     def __init__(self, lifespan: Any, access_log: bool) -> None:
         super().__init__(lifespan=lifespan)
@@ -123,8 +124,8 @@ class Application(Router):
         try:
             if twice:
                 raise ApiError("bad_request", "there is more than one Authorization header; one is needed")
-            if pages.is_page(scope["path"]):
-                response = await pages.answer(service, scope, receive)
+            if is_page(scope["path"]):
+                response = await self.pages.answer(scope, receive)
             else:
                 name, arm, endpoint = self._find(scope, method)
                 route = endpoint.number

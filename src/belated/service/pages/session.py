@@ -8,7 +8,6 @@ import hmac
 from hashlib import sha256
 from urllib.parse import parse_qsl
 
-from belated.service.auth import Caller
 from belated.service.errors import ApiError
 
 COOKIE = "belated_key"
@@ -47,10 +46,6 @@ def form_of(body: bytes) -> dict[str, list[str]]:
 
 def check_token(key: str, fields: dict[str, list[str]]) -> None:
     """Refuse a form that did not come from a page of this service."""
-    if not hmac.compare_digest(token_of(key), (fields.get("token") or [""])[0]):
+    given = (fields.get("token") or [""])[0]
+    if not hmac.compare_digest(token_of(key).encode(), given.encode()):
         raise ApiError("bad_request", "this form is too old, or was not made by this service; open the page again")
-
-
-def may_act(caller: Caller) -> bool:
-    """Return whether somebody may change experiments."""
-    return caller.role == "admin"

@@ -1,58 +1,22 @@
 """The service's own pages, in a real browser against a real server."""
 
-from collections.abc import Iterator
+import re
 from contextlib import closing
 from typing import Any
 
 import httpx
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, expect
 
-from belated.api.types import Deadline
 from belated.ledger import open_ledger
 from belated.ledger.keys import new_key
-from belated.service.session import COOKIE, token_of
-from support.browser import Tab, check_width, chromium
-from support.serving import ADMIN_KEY, Server, Stores
+from belated.service.pages.session import COOKIE, cookie, token_of
+from support.browser import Tab, check_width
+from support.pages import HOSTILE, sign_in
+from support.serving import ADMIN_KEY, Server
 
-HOSTILE = '<b>"bold"</b>&<script>alert(1)</script>'
 SERIOUS = ("serious", "critical")
-expect.set_options(timeout=30_000)  # milliseconds; machines that test are busy
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    folder = tmp_path_factory.mktemp("pages")
-    with Server(Stores.fresh("sqlite", folder), folder / "log") as server:
-        with server.client() as client:
-            client.create("button", ["blue", "green", HOSTILE], seed=3, missing=Deadline(3600.0, 1.0))
-            client.create("minutes", ["old", "new"], outcome={"lowest": 0, "highest": 30, "better": "lower"})
-            decisions = client.decide_many("button", 300)
-            rewards = {each.id: float(k % 4 == 0) for k, each in enumerate(decisions) if each.arm != "blue"}
-            client.observe_many("button", rewards=rewards | {each.id: 0.0 for each in decisions if each.arm == "blue"})
-            client.observe_many("minutes", values={each.id: 12.0 for each in client.decide_many("minutes", 20)})
-            client.retire_arm("button", HOSTILE)
-        yield server
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as browser:
-        yield browser
-
-
-@pytest.fixture
-def tab(browser: Browser, server: Server) -> Iterator[Tab]:
-    context = browser.new_context(base_url=server.url)
-    yield Tab(context.new_page())
-    context.close()
-
-
-def sign_in(page: Page, key: str = ADMIN_KEY) -> None:
-    page.goto("/")
-    page.get_by_label("Key").fill(key)
-    page.get_by_role("button", name="Sign in").click()
 
 
 def test_a_wrong_key_is_refused_and_a_right_one_opens(tab: Tab) -> None:
@@ -62,11 +26,17 @@ def test_a_wrong_key_is_refused_and_a_right_one_opens(tab: Tab) -> None:
     assert page.url.endswith("/sign-in")
     sign_in(page)
     expect(page.get_by_role("heading", level=1)).to_have_text("Experiments")
-    (cookie,) = page.context.cookies()
-    assert (cookie["name"], cookie["httpOnly"], cookie["sameSite"]) == (COOKIE, True, "Strict")
+    (kept,) = page.context.cookies()
+    assert (kept["name"], kept["httpOnly"], kept["sameSite"]) == (COOKIE, True, "Strict")
     page.get_by_role("button", name="Sign out").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Sign in")
     assert page.context.cookies() == []
+
+
+def test_over_https_the_cookie_goes_over_https_alone() -> None:
+    assert cookie("secret", secure=True).endswith(b"; HttpOnly; SameSite=Strict; Secure")
+    assert cookie("secret", secure=False).endswith(b"; HttpOnly; SameSite=Strict")
+    assert b"Max-Age=0;" in cookie("", secure=True)
 
 
 def test_the_list_shows_and_finds_experiments(tab: Tab, server: Server) -> None:
@@ -77,7 +47,7 @@ def test_the_list_shows_and_finds_experiments(tab: Tab, server: Server) -> None:
     page.get_by_label("Find").fill("minu")
     page.get_by_role("button", name="Show").click()
     expect(page.locator(".experiments li")).to_have_count(1)
-    page.get_by_label("Status").select_option("archived")
+    page.get_by_label("Which").select_option("archived")
     page.get_by_role("button", name="Show").click()
     expect(page.get_by_text("No experiment is like that.")).to_be_visible()
     assert {httpx.URL(url).host for url in tab.asked} == {"127.0.0.1"}
@@ -111,6 +81,8 @@ def test_units_are_shown(tab: Tab) -> None:
     tab.page.goto("/experiments/minutes")
     expect(tab.page.locator("thead").first).to_contain_text("mean value")
     expect(tab.page.locator('#arms [data-show="mean"]').first).to_have_text("12")
+    expect(tab.page.locator('[data-table="course"] tbody tr').first.locator("td").first).to_have_text("12")
+    expect(tab.page.locator("#head")).to_contain_text("values from 0 to 30, lower is better")
 
 
 def test_an_admin_key_acts(tab: Tab, server: Server) -> None:
@@ -128,7 +100,9 @@ def test_an_admin_key_acts(tab: Tab, server: Server) -> None:
     expect(page.get_by_role("heading", level=1)).to_have_text("made")
     page.get_by_label("New arm").fill("d")
     page.get_by_role("button", name="Add arm").click()
+    page.get_by_text("Retire or restore arms").click()
     page.get_by_role("button", name="Retire a").click()
+    page.get_by_text("Retire or restore arms").click()
     page.get_by_role("button", name="Restore a").click()
     page.get_by_text("Limits of shares").click()
     page.get_by_label("floor of d").fill("0.5")
@@ -150,6 +124,41 @@ def test_an_admin_key_acts(tab: Tab, server: Server) -> None:
     assert made.status == "archived"
 
 
+PATHS = (
+    "/",
+    "/?q=nothing",
+    "/experiments/button",
+    "/experiments/button/decisions?id=1",
+    "/experiments/button/erase?older=0.000001",
+    "/new",
+    "/simulate",
+    "/simulate?arms=a+20%0Ab+70&delay=0&a_day=1&decisions=1000",
+    "/simulate?decisions=0",
+    "/experiments/nobody",
+)
+
+
+def test_after_signing_in_one_is_where_one_wanted_to_be(tab: Tab, server: Server) -> None:
+    page = tab.page
+    page.goto("/experiments/minutes?a=1")
+    page.get_by_label("Key").fill("wrong")
+    page.get_by_role("button", name="Sign in").click()
+    page.get_by_label("Key").fill(ADMIN_KEY)
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("minutes")
+    assert page.url == f"{server.url}/experiments/minutes?a=1"
+    with httpx.Client(base_url=server.url) as http:
+        for to in (
+            "//example.org",
+            "https://example.org",
+            "/\\example.org",
+            "/experiments/a\r\nx: y",
+            "/experiments/é",
+        ):
+            answer = http.post("/sign-in", data={"key": ADMIN_KEY, "to": to})
+            assert (answer.status_code, answer.headers["location"]) == (303, "/")
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_pages_have_no_serious_fault_and_fit_a_phone(browser: Browser, server: Server, scheme: Any) -> None:
     context = browser.new_context(base_url=server.url, color_scheme=scheme)
@@ -158,7 +167,7 @@ def test_pages_have_no_serious_fault_and_fit_a_phone(browser: Browser, server: S
     page.goto("/sign-in")
     faults += Axe().run(page).response["violations"]
     sign_in(page)
-    for path in ("/", "/experiments/button", "/new", "/experiments/nobody"):
+    for path in PATHS:
         page.goto(path)
         faults += Axe().run(page).response["violations"]
         check_width(page, 390)
@@ -193,15 +202,46 @@ def test_forms_need_a_token_and_the_right_role(server: Server) -> None:
         page = http.get("/experiments/button")
         assert "script-src 'self'" in page.headers["content-security-policy"]
         assert "frame-ancestors 'none'" in page.headers["content-security-policy"]
+        assert "unsafe" not in page.headers["content-security-policy"]
         assert page.headers["cache-control"] == "no-store"
         assert len(page.content) < 300_000
-        assert http.get("/static/../handlers.py").status_code in (400, 404)
         assert http.get("/experiments/nobody").status_code == 404
     with httpx.Client(base_url=server.url) as http:
-        for path in ("/", "/new", "/experiments/button", "/experiments/button/live"):
+        for path, to in (
+            ("/", ""),
+            ("/new", "?to=%2Fnew"),
+            ("/experiments/button/live", "?to=%2Fexperiments%2Fbutton%2Flive"),
+            ("/simulate?like=a%26b", "?to=%2Fsimulate%3Flike%3Da%2526b"),
+        ):
             answer = http.get(path)
-            assert (answer.status_code, answer.headers["location"]) == (303, "/sign-in")
+            assert (answer.status_code, answer.headers["location"]) == (303, f"/sign-in{to}")
         assert http.post("/experiments/button/pause", data={"token": token_of("")}).status_code == 303
+
+
+def test_files_are_kept_under_an_address_that_changes_with_them(server: Server) -> None:
+    with httpx.Client(base_url=server.url) as http:
+        found = set(re.findall(r'(?:src|href)="(/static/[^"]+)"', http.get("/sign-in").text))
+        assert len(found) == 4
+        for path in found:
+            answer = http.get(path)
+            assert answer.status_code == 200
+            assert answer.headers["cache-control"] == "max-age=31536000, immutable"
+            assert answer.headers["x-content-type-options"] == "nosniff"
+        (folder,) = {path.split("/")[2] for path in found}
+        older = http.get("/static/000000000000/charts.js")
+        assert (older.status_code, older.headers["cache-control"]) == (200, "no-store")
+        assert older.content == http.get(f"/static/{folder}/charts.js").content
+        for path in (f"/static/{folder}/../handlers.py", f"/static/{folder}/", "/static/charts.js", "/static/"):
+            assert http.get(path).status_code in (400, 404)
+
+
+def test_a_key_in_the_address_fills_in_the_form(tab: Tab) -> None:
+    page = tab.page
+    page.goto(f"/sign-in#{ADMIN_KEY}")
+    expect(page.get_by_label("Key")).to_have_value(ADMIN_KEY)
+    assert ADMIN_KEY not in page.url
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Experiments")
 
 
 def test_a_key_that_reads_sees_its_experiments_alone_and_changes_nothing(server: Server) -> None:
@@ -216,7 +256,7 @@ def test_a_key_that_reads_sees_its_experiments_alone_and_changes_nothing(server:
         assert "/experiments/button" not in page
         assert "New experiment" not in page
         assert "Change it" not in http.get("/experiments/minutes").text
-        for path in ("/experiments/button", "/experiments/button/live", "/experiments/button/estimates", "/new"):
+        for path in ("/experiments/button", "/experiments/button/live", "/new"):
             assert http.get(path).status_code == 403
         for path in ("/experiments/minutes/pause", "/new"):
             assert http.post(path, data={"token": token_of(secret)}).status_code == 403

@@ -1,0 +1,182 @@
+// The page of an experiment: draws its charts, and follows the experiment while the page is open.
+import { percent, short, show } from "./charts.js";
+
+const ARMS = 8;  // of a chart; more curves cannot be told apart
+const AGAIN = 3000;  // milliseconds until a stream that was refused is tried again
+const here = document.getElementById("winner").dataset.name;
+const base = "/experiments/" + encodeURIComponent(here);
+const content = id => JSON.parse(document.getElementById(id).textContent);
+const text = (where, name, value) => where.querySelectorAll(`[data-show="${name}"]`).forEach(each => {
+  if (each.textContent !== value) each.textContent = value;
+});
+const rowOf = label => [...document.querySelectorAll("#arms tr")].find(each => each.dataset.arm === label);
+let data = content("data"), known = content("known");
+
+function delayName(seconds) {
+  for (const [unit, word] of [[86400, " d"], [3600, " h"], [60, " min"], [1, " s"]])
+    if (seconds >= unit) return "≤ " + seconds / unit + word;
+  return "≤ " + seconds + " s";
+}
+
+// How long outcomes took, from the first bin with something in it to the last, and what never came.
+function delays(line, arm) {
+  const mine = line.delays.filter(each => arm === "" || String(each.arm) === arm);
+  const bounds = [...line.delay_bounds.map(delayName), "longer"];
+  const sums = good => bounds.map((_, k) => mine.filter(each => each.good === good).reduce((sum, each) => sum + each.counts[k], 0));
+  const good = sums(true), others = sums(false);
+  const full = bounds.map((_, k) => k).filter(k => good[k] + others[k]);
+  const from = Math.max(0, Math.min(...full) - 1), to = Math.min(bounds.length, Math.max(...full) + 2);
+  const defaults = line.arms.filter(each => arm === "" || String(each.arm) === arm).reduce((sum, each) => sum + each.defaults, 0);
+  const last = defaults ? ["none in time"] : [];
+  const labels = full.length ? [...bounds.slice(from, to), ...last] : last;
+  return { kind: "bars", across: "delay", format: short, labels, x: labels.map((_, k) => k), empty: "No outcome has come yet.",
+    series: [
+      { label: "good", colour: "--arm2", values: [...(full.length ? good.slice(from, to) : []), ...last.map(() => 0)] },
+      { label: "others", colour: "--arm1", values: [...(full.length ? others.slice(from, to) : []), ...last.map(() => defaults)] }] };
+}
+
+// Of many arms those that are chosen most, each in a colour of its own.
+function busiest(arms, decisions) {
+  if (arms.length <= ARMS) return arms;
+  const chosen = [...arms].sort((a, b) => decisions(b) - decisions(a)).slice(0, ARMS);
+  return arms.filter(each => chosen.includes(each)).map((each, k) => ({ ...each, colour: "--arm" + k }));
+}
+const fewer = arms => arms.length > ARMS ? `${ARMS} of ${arms.length} arms are drawn, those with the most decisions.` : "";
+
+function charts() {
+  const line = data.timeline, x = line.outstanding.map((_, k) => line.begin + (k + 1) * line.seconds);
+  const arms = line.arms.map((arm, k) => ({ arm, label: arm.arm === null ? "other arms" : String(arm.arm), colour: "--arm" + k % ARMS }));
+  const totals = x.map((_, k) => line.arms.reduce((sum, arm) => sum + arm.decisions[k], 0));
+  const value = loss => data.scale === null ? 1 - loss
+    : data.scale[0] + (data.scale[2] ? 1 - loss : loss) * (data.scale[1] - data.scale[0]);
+  const over = (pick, format, more) => ({ kind: "time", across: "until", x, format, more: fewer(arms), ...more,
+    series: busiest(arms, ({ arm }) => sum(arm.decisions)).map(each => ({ ...each, values: x.map((_, k) => pick(each.arm, k)) })) });
+  show("shares", over((arm, k) => totals[k] ? arm.decisions[k] / totals[k] : null, percent, { from0: true }));
+  show("means", over((arm, k) => arm.outcomes[k] ? value(arm.losses[k] / arm.outcomes[k]) : null, short));
+  show("waiting", { kind: "time", across: "until", x, format: short, from0: true,
+    series: [{ label: "outstanding", colour: "--accent", values: line.outstanding }] });
+  const select = document.getElementById("delay-arm"), names = arms.map(each => each.label);
+  if (select.options.length !== names.length + 1) {
+    for (const name of names.slice(select.options.length - 1)) select.add(new Option(name, name));
+  }
+  show("delays", delays(line, select.value));
+}
+
+function latest(rows) {
+  const body = document.querySelector("#latest tbody");
+  if (!rows.length || body.contains(document.activeElement)) return;
+  const cell = (tag, className, content) => {
+    const made = document.createElement(tag);
+    made.className = className;
+    made.append(content);
+    return made;
+  };
+  body.replaceChildren(...rows.map(({ id, at, arm, so_far, propensity }) => {
+    const row = document.createElement("tr"), link = document.createElement(id === null ? "span" : "a"), code = document.createElement("code");
+    code.textContent = id;
+    if (id === null) { link.className = "soft"; link.textContent = "erased"; }
+    else { link.href = base + "/decisions?id=" + encodeURIComponent(id); link.append(code); }
+    row.append(cell("th", "word", at), cell("td", "word", arm), cell("td", "word", so_far), cell("td", "word", link), cell("td", "", propensity));
+    row.firstChild.scope = "row";
+    return row;
+  }));
+}
+
+const sum = counts => counts.reduce((all, count) => all + count, 0);
+
+function state() {
+  charts();
+  latest(data.latest);
+  for (const [name, value] of Object.entries(data.facts)) text(document, name, value);
+  for (const arm of data.arms) {
+    const row = rowOf(arm.label);
+    if (!row) continue;
+    for (const field of ["percent", "decisions", "outcomes", ...(known ? [] : ["mean"])]) text(row, field, arm[field]);
+  }
+}
+
+// What was known, and when. The scale is that of the later half: at first intervals reach from end to end.
+function course(found) {
+  const decisions = Object.fromEntries(known.estimates.arms.map(each => [each.arm, each.decisions]));
+  const all = found.arms.map((each, k) => ({ ...each, colour: "--arm" + k % ARMS })), arms = busiest(all, each => decisions[each.arm]);
+  const first = Math.floor(found.decisions.length / 2);
+  const ends = arms.filter(each => each.means.at(-1) !== null).flatMap(({ lows, highs }) => [...lows.slice(first), ...highs.slice(first)])
+    .filter(each => each !== null);
+  show("course", { kind: "log", across: "after decision", x: found.decisions, format: short, 
+    empty: known.estimates.used && !found.arms.length ? "It is kept for up to 24 arms." : "Too little is settled yet.",
+    ...(ends.length ? { range: [Math.min(...ends), Math.max(...ends)] } : {}),
+    more: fewer(all), series: arms.map(({ arm, means, lows, highs, colour }) => ({ label: String(arm), colour, values: means, low: lows, high: highs })) });
+  text(document, "known-at", found.known_at === null ? "" : `${found.winner} wins from decision ${found.known_at.toLocaleString("en")} on.`);
+}
+
+function estimates() {
+  if (!known) return;
+  const found = known.estimates;
+  text(document, "verdict", found.verdict);
+  document.getElementById("notes").replaceChildren(...found.notes.map(note => {
+    const item = document.createElement("li");
+    item.textContent = note;
+    return item;
+  }));
+  const seen = found.arms.map(each => each.mean), left = Math.min(...seen.map(each => each.low)), right = Math.max(...seen.map(each => each.high));
+  const place = value => right > left ? 100 * (value - left) / (right - left) : 50;
+  for (const { arm, mean } of found.arms) {
+    const row = rowOf(String(arm));
+    if (!row) continue;
+    for (const [field, value] of [["mean", mean.value], ["low", mean.low], ["high", mean.high]]) text(row, field, short(value));
+    const range = row.querySelector(".range"), point = row.querySelector(".point");
+    range.setAttribute("x", place(mean.low));
+    range.setAttribute("width", place(mean.high) - place(mean.low));
+    point.setAttribute("width", mean.value === null ? 0 : 0.8);
+    if (mean.value !== null) point.setAttribute("x", place(mean.value) - 0.4);
+  }
+  course(known.course ?? { decisions: [], arms: [], known_at: null });
+}
+
+// Arms, status or limits have changed: take the parts of the page that show them from the page as it is now.
+async function renew() {
+  const answer = await fetch(location.href);
+  if (!answer.ok) return;
+  const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+  for (const part of document.querySelectorAll("[data-part]")) {
+    const fresh = page.getElementById(part.id);
+    if (fresh && !part.contains(document.activeElement)) part.replaceChildren(...fresh.childNodes);
+  }
+  connected(true);
+  state();
+  estimates();
+}
+
+const say = words => { document.getElementById("live").textContent = words; };
+const connected = is => say(is ? "live" : "the service does not answer; trying again");
+
+function follow() {
+  const stream = new EventSource(base + "/live");
+  stream.onopen = () => connected(true);
+  stream.onerror = () => {
+    connected(false);
+    if (stream.readyState === EventSource.CLOSED) setTimeout(reopen, AGAIN);
+  };
+  stream.addEventListener("state", message => {
+    const before = JSON.stringify(data.form);
+    data = JSON.parse(message.data);
+    connected(true);
+    state();
+    if (JSON.stringify(data.form) !== before) renew();
+  });
+  stream.addEventListener("known", message => { known = JSON.parse(message.data); estimates(); });
+  stream.addEventListener("problem", message => say(JSON.parse(message.data)));
+}
+
+// A browser gives up on a stream that is refused. Find out why: whoever is signed out is sent to the sign-in.
+async function reopen() {
+  let answer;
+  try { answer = await fetch(base, { method: "HEAD" }); } catch { /* not there; the stream will tell */ }
+  if (answer?.redirected) say("you are signed out; open the page again to sign in");
+  else follow();
+}
+
+state();
+estimates();
+follow();
+document.getElementById("delay-arm").addEventListener("change", charts);

@@ -1,0 +1,152 @@
+"""The list of experiments: what is wrong is said, curves of the last day, a ledger that is away."""
+
+import time
+from pathlib import Path
+
+import httpx
+import msgspec
+from playwright.sync_api import expect
+
+from belated.api.types import (
+    ArmState,
+    ArmTimeline,
+    Deadline,
+    DelayQuantiles,
+    Experiment,
+    ExperimentTimeline,
+    OutcomeCounts,
+    Quantiles,
+)
+from belated.service.pages.overview import _grouped, _last_day
+from belated.service.pages.parts import last_decision, problems
+from belated.service.pages.session import COOKIE
+from belated.service.words import ago, duration, percent
+from support.browser import Tab
+from support.pages import fill, sign_in
+from support.postgres import Postgres
+from support.serving import ADMIN_KEY, Server
+
+NOTHING = Quantiles(None, None, None)
+
+
+def shown(rounds: int, outcomes: OutcomeCounts, arms: list[tuple[int, int]], warnings: list[str]) -> Experiment:
+    return Experiment(
+        name="one",
+        status="active",
+        created="2026-01-01T00:00:00.000000Z",
+        learner="guarded",
+        parameters={},
+        seed=1,
+        missing="wait",
+        rounds=rounds,
+        outstanding=0,
+        skipped=0,
+        patience=None,
+        drift=1.0,
+        delay_cost=0.0,
+        warnings=warnings,
+        outcomes=outcomes,
+        delays=DelayQuantiles(NOTHING, NOTHING),
+        arms=[ArmState(k, 0.5, *counts, None, True, None, 0) for k, counts in enumerate(arms)],
+        events=rounds,
+    )
+
+
+def counts(used: int, skipped: int = 0, defaults: int = 0, held: int = 0) -> OutcomeCounts:
+    return OutcomeCounts(used=used, skipped=skipped, defaults=defaults, held=held, clipped=0)
+
+
+def test_what_is_wrong_is_said() -> None:
+    assert problems(shown(500, counts(400), [(250, 200), (250, 200)], [])) == []
+    assert problems(shown(99, counts(0), [(50, 0), (49, 0)], [])) == []
+    assert problems(shown(100, counts(0), [(50, 0), (50, 0)], [])) == [
+        "No outcome of 100 decisions has been reported yet."
+    ]
+    assert problems(shown(100, counts(0, held=50), [(100, 0), (0, 0)], [])) == []
+    assert problems(shown(100, counts(0, defaults=50), [(100, 50), (0, 0)], [])) == []
+    assert problems(shown(300, counts(200), [(200, 200), (100, 0)], [])) == [
+        "No outcome has come of 1, though others have outcomes."
+    ]
+    summed = msgspec.structs.replace(shown(300, counts(0, held=100), [(200, 0), (100, 0)], []), reports="sum")
+    assert problems(summed) == ["No decision is settled yet: without a deadline, a report must say that it is final."]
+    assert problems(msgspec.structs.replace(summed, missing=Deadline(60.0, 1.0))) == []
+    thrown = problems(shown(300, counts(49, skipped=51), [(200, 50), (100, 50)], []))
+    assert [each.partition(":")[0] for each in thrown] == ["51 of 100 outcomes were thrown away"]
+    assert problems(shown(300, counts(50, skipped=50), [(200, 50), (100, 50)], [])) == []
+    said = "51 outcomes came after learner 'robust' had skipped their decisions"
+    assert problems(shown(300, counts(49, skipped=51), [(200, 50), (100, 50)], [said])) == [said]
+
+
+def timeline(begin: float, seconds: float, decisions: list[int]) -> ExperimentTimeline:
+    arms = [ArmTimeline("a", decisions, [0] * len(decisions), [0.0] * len(decisions))]
+    return ExperimentTimeline("one", begin, seconds, arms, [0] * len(decisions), [], [])
+
+
+def test_curves_are_of_the_last_day() -> None:
+    def curve(line: ExperimentTimeline, now: float) -> list[int]:
+        return _grouped(_last_day(line, [arm.decisions for arm in line.arms], now))
+
+    assert sum(_last_day(timeline(0.0, 10.0, [1] * 240), [[1] * 240], 2400.0)) == 240
+    assert _last_day(timeline(0.0, 86400.0, [7, 8, 9]), [[7, 8, 9]], 2.5 * 86400) == [8, 9]
+    assert curve(timeline(0.0, 10.0, [1, 2, 3, 4]), 40.0) == [1, 2, 3]
+    assert curve(timeline(0.0, 10.0, [5]), 4.0) == [5]
+    assert curve(timeline(0.0, 10.0, []), 4.0) == []
+    many = curve(timeline(0.0, 10.0, [1] * 240), 2400.0)
+    assert (len(many), set(many)) == (47, {5})
+    assert curve(timeline(0.0, 86400.0, [7, 8, 9]), 2.5 * 86400) == [8]
+    assert last_decision(timeline(0.0, 10.0, [1, 2, 0, 0]), 80.0) == "60 seconds ago"
+    assert last_decision(timeline(0.0, 10.0, [0, 0]), 80.0) == "never"
+
+
+def test_times_and_shares_in_words() -> None:
+    assert [ago(each) for each in (0.2, 5.0, 119.0, 120.0, 7200.0, 3 * 86400.0)] == [
+        "now",
+        "5 seconds ago",
+        "119 seconds ago",
+        "2 minutes ago",
+        "2 hours ago",
+        "3 days ago",
+    ]
+    assert [duration(each) for each in (0.0, 0.05, 1.0, 1.44, 90.0, 9000.0, 604800.0)] == [
+        "0 seconds",
+        "0.05 seconds",
+        "1 second",
+        "1.4 seconds",
+        "90 seconds",
+        "2.5 hours",
+        "7 days",
+    ]
+    assert [percent(each) for each in (0.0, 0.012, 0.1, 1.0)] == ["0 %", "1.2 %", "10 %", "100 %"]
+
+
+def test_the_list_follows(tab: Tab, server: Server) -> None:
+    page = tab.page
+    page.clock.install()
+    sign_in(page)
+    expect(page.get_by_role("link", name="minutes")).to_be_visible()
+    with server.client() as client:
+        client.pause("minutes")
+    page.clock.run_for(11_000)
+    expect(page.locator("li", has_text="minutes").locator(".badge").first).to_have_text("paused")
+    with server.client() as client:
+        client.resume("minutes")
+
+
+def test_a_ledger_that_is_away_is_a_page_and_works_again_when_it_is_back(tmp_path: Path) -> None:
+    paths = ("/", "/experiments/button", "/experiments/button/decisions?id=1", "/simulate")
+    with Postgres.start() as database, Server(database.new_database(), tmp_path / "log") as server:
+        fill(server)
+        with httpx.Client(base_url=server.url, cookies={COOKIE: ADMIN_KEY}, timeout=60) as http:
+            assert http.get("/").status_code == 200
+            database.kill()
+            for path in paths:
+                answer = http.get(path)
+                assert answer.status_code == 503
+                assert answer.headers["content-type"] == "text/html; charset=utf-8"
+                assert "The service cannot answer now" in answer.text
+                assert "Sign out" in answer.text
+            database.restart()
+            until = time.monotonic() + 60
+            while http.get("/").status_code != 200:
+                assert time.monotonic() < until
+            assert http.get("/experiments/button").status_code == 200
