@@ -1,7 +1,8 @@
-# make run    set everything up, run the headline comparison and a quick league with its report
-# make test   set everything up and run the tests
-# make check  format, lint, types, all tests, the slow ones too: the gate
-# make bench  measure speed, memory and start-up
+# make run      set everything up, run the headline comparison and a quick league with its report
+# make test     set everything up and run the tests
+# make check    format, lint, types, all tests, the slow ones too: the gate
+# make picture  draw the picture of the service's pages that README shows
+# make bench    measure speed, memory and start-up
 
 PYTHON ?= python3
 VENV := .venv
@@ -9,12 +10,13 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 SUDO := $(shell test $$(id -u) = 0 || echo sudo)
 
-.PHONY: run test test-openapi test-rest check browser wrk bench format clean
+.PHONY: run test test-openapi test-rest check browser wrk picture bench format clean
 
 run: $(READY)
 	$(BIN)/belated compare
 	$(BIN)/belated league --suite quick --replications 5 --out results/quick
 	$(BIN)/belated report results/quick
+	@echo "To see the service and its pages with a lively shop: $(BIN)/belated demo"
 
 # Compile once, then test, four at a time: many tests wait. Temporary files go to memory where there is room: most of the time of a commit is
 # the disk's. schemathesis gives its tests one name, by which pytest-xdist tells tests apart, so they go by themselves.
@@ -38,13 +40,16 @@ check: $(READY) browser
 	$(BIN)/mypy
 	$(MAKE) test WHICH="slow or not slow"
 
-# the tests of the report open it in Chromium
+# tests open pages in Chromium
 browser:
 	@command -v chromium > /dev/null || { $(SUDO) apt-get update -q && $(SUDO) apt-get install -y -q chromium; }
 
 # benchmarks of the service are loaded by wrk
 wrk:
 	@command -v wrk > /dev/null || { $(SUDO) apt-get update -q && $(SUDO) apt-get install -y -q wrk; }
+
+picture: $(READY) browser
+	$(BIN)/python experiments/picture.py
 
 bench: $(READY) wrk
 	$(BIN)/python benchmarks/bench.py

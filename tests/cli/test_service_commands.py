@@ -283,7 +283,7 @@ def test_a_store_that_cannot_be_is_told_in_a_line(
     store: str, words: list[str], tmp_path: Path, capsys: Captured
 ) -> None:
     (tmp_path / "text").write_text("This is not a database. " * 50)
-    for command in (("keys", "list"), ("ledger", "export", "one"), ("serve", "--port", "0")):
+    for command in (("keys", "list"), ("ledger", "export", "one"), ("serve", "--port", "0", "--wait", "0.1")):
         said = fails(capsys, *command, "--store", store.format(folder=tmp_path))
         assert [word for word in words if word.format(folder=tmp_path) not in said] == [], said
 

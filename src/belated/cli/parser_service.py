@@ -17,7 +17,7 @@ store   sqlite:///belated.db               a file in the current folder, created
 """
 DEMO_HELP = """\
 Serve a lively shop on a scratch ledger, to look at the pages of the service: purchases come late and
-mostly never, the better button is slow at first, one loses its charm half way, and a new one comes.
+mostly never, buyers of the better page take longer, one page loses its charm half way, a new one comes.
 Prints the address and a key. Nothing is kept.
 """
 WARM_HELP = """\
