@@ -18,6 +18,7 @@ from pathlib import Path
 import bench_league
 import bench_logs
 import bench_outstanding
+import bench_pages
 import bench_readers
 import bench_service
 import bench_theory
@@ -231,6 +232,7 @@ SECTIONS: dict[str, Callable[[], list[Row]]] = {
     "theory": bench_theory.rows,
     "service": bench_service.rows,
     "readers": bench_readers.rows,
+    "pages": bench_pages.rows,
 }
 BY_NAME: dict[str, Callable[[int], list[Row]]] = {"outstanding": bench_outstanding.rows}
 """With a number: outstanding=100000."""
