@@ -23,7 +23,8 @@ READY_SECONDS = 120.0
 """How long the service may take to start: the first time it compiles."""
 STEP_SECONDS = 0.1
 VISITORS = 6
-"""A step."""
+SHOPPERS = 2
+"""A step: who comes to the landing page, and to the basket."""
 LANDING = "landing-page"
 BASKET = "basket"
 
@@ -49,6 +50,8 @@ LATER = Shop({**FIRST.sells, "discount": 0.02}, FIRST.takes)
 """Half way `discount` has lost its charm, and `reviews` is new. `story` is better than `short`, but who reads it takes
 longer to buy.
 """
+BUYS = {"plain": (0, 0, 0, 0, 1, 2), "with pictures": (0, 0, 1, 1, 1, 2)}
+"""How many things a shopper buys, each as likely."""
 
 
 def demo(options: argparse.Namespace, out: Output) -> int:
@@ -100,7 +103,7 @@ def _create(client: Client) -> None:
     client.create(LANDING, ["short", "story", "discount"], missing=Deadline(15.0, 1.0))
     client.create(
         BASKET,
-        ["plain", "with pictures"],
+        list(BUYS),
         outcome={"lowest": 0, "highest": 200},
         reports="sum",
         missing=Deadline(15.0, 1.0),
@@ -124,8 +127,8 @@ def _play(client: Client, seconds: float, half: float) -> None:
                 if (wait := shop.visit(str(decision.arm), chance)) is not None:
                     heapq.heappush(buys, (now + wait, LANDING, decision.id))
         with _whatever_was_done():
-            for decision in client.decide_many(BASKET, 2):
-                for _ in range(chance.choice([0, 0, 0, 1, 1, 2])):
+            for decision in client.decide_many(BASKET, SHOPPERS):
+                for _ in range(chance.choice(BUYS.get(str(decision.arm), BUYS["plain"]))):
                     heapq.heappush(buys, (now + chance.expovariate(0.3), BASKET, decision.id))
         while buys and buys[0][0] <= now:
             _, name, id = heapq.heappop(buys)

@@ -1,6 +1,7 @@
 """The page of an experiment: what it shows, how it follows, the story of a decision, erasing ids."""
 
 import html
+import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -322,6 +323,28 @@ def test_the_story_of_a_decision(kind: str, tmp_path: Path) -> None:
             assert "a loss of 1 was taken; learned from" in text
             table = http.get("/experiments/late").text.partition('id="latest"')[2].partition("</table>")[0]
             assert f'<bdi>{missed.arm}</bdi></td><td class="word">no outcome in time</td>' in table
+
+
+def test_a_damaged_experiment_is_told_and_leaves_others_alone(tmp_path: Path) -> None:
+    with Server(Stores.fresh("sqlite", tmp_path), tmp_path / "log") as server:
+        with server.client() as client:
+            client.create("whole", ["a", "b"])
+            client.create("broken", ["a", "b"])
+            client.decide_many("broken", 10)
+        server.terminate()
+        with closing(sqlite3.connect(server.store.removeprefix("sqlite:///"))) as database, database:
+            database.execute("UPDATE events SET arm = 7 WHERE number = 5")
+            database.execute("DELETE FROM snapshots")
+        server.start()
+        with httpx.Client(base_url=server.url, cookies={COOKIE: ADMIN_KEY}, timeout=30) as http:
+            for path in ("/", "/?status=attention"):
+                shown = http.get(path)
+                assert shown.status_code == 200
+                assert "experiment &#39;broken&#39; is damaged" in shown.text
+            answer = http.get("/experiments/broken")
+            assert (answer.status_code, "<h1>This experiment is damaged</h1>" in answer.text) == (500, True)
+            assert "arm 7, which there is not" in answer.text
+            assert http.get("/experiments/whole").status_code == 200
 
 
 def test_export_streams_every_event(visitor: httpx.Client, server: Server) -> None:

@@ -164,10 +164,15 @@ def test_pages_have_no_serious_fault_and_fit_a_phone(browser: Browser, server: S
     context = browser.new_context(base_url=server.url, color_scheme=scheme)
     page = context.new_page()
     faults = []
+    with server.client() as client:
+        wide = f"{scheme}-{'very-' * 18}wide"
+        client.create(wide, ["x" * 180, "y" * 180])
+        made = client.decide_many(wide, 100)
+        client.observe_many(wide, rewards={each.id: float(each.arm == "x" * 180) for each in made})
     page.goto("/sign-in")
     faults += Axe().run(page).response["violations"]
     sign_in(page)
-    for path in PATHS:
+    for path in (*PATHS, f"/experiments/{wide}"):
         page.goto(path)
         faults += Axe().run(page).response["violations"]
         check_width(page, 390)

@@ -127,9 +127,10 @@ def _limit_rows(shown: Experiment) -> list[dict[str, Any]]:
 
 def data(look: Look, decisions: list[dict[str, Any]]) -> bytes:
     """Return what changes on the page of an experiment, as JSON: its state, and its latest decisions."""
-    shown, scale = look.experiment, look.experiment.outcome
+    shown, scale, now = look.experiment, look.experiment.outcome, time.time()
     content = {
-        "facts": facts(look, time.time()),
+        "now": now,
+        "facts": facts(look, now),
         "arms": arm_bars(shown),
         "form": [shown.status, problems(shown), [[arm.arm, arm.present] for arm in shown.arms], shown.limits],
         "scale": None if scale is None else [scale.lowest, scale.highest, scale.better == "higher"],

@@ -174,6 +174,7 @@ TITLES = {
     429: "Too many requests",
     503: "The service cannot answer now",
 }
+DAMAGED = "This experiment is damaged"
 
 
 def _problem(visit: Visit, error: ApiError) -> Response:
@@ -181,7 +182,7 @@ def _problem(visit: Visit, error: ApiError) -> Response:
         return _to_sign_in(visit)
     is_there = visit.name and error.problem.code not in ("unknown_experiment", "wrong_scope")
     back = address(visit.name) if is_there and visit.scope["path"].startswith(EXPERIMENT) else "/"
-    title = TITLES.get(error.status, "That did not work")
+    title = DAMAGED if error.problem.code == "damaged" else TITLES.get(error.status, "That did not work")
     shown = page("problem.html", visit, error.status, title=title, message=error.problem.message, back=back)
     shown.headers = {**shown.headers, **error.headers}
     return shown

@@ -6,15 +6,16 @@
 //   format   number -> text
 //   from0    whether the scale begins at 0; range: where it begins and ends
 //   more     what is said behind the legend, of what is not drawn
+//   also     rows of the table that are not drawn: [[name, number, …], …]
 //   empty    what is said where there is nothing to draw
 //   series   [{label, colour, values, low, high}]: colour is a custom property of the page; low and high, if there,
 //            are the ends of a band around the values
-// A value that is not there is null, and leaves a gap.
+// A value that is not there is null, and leaves a gap. Times are in UTC, as everywhere on the pages.
 
 const HEIGHT = 260, NARROW = 560, MOST_ROWS = 24;
+const FEW_BANDS = 3;  // more bands on top of each other are fainter
 const drawn = new Map();
 const colour = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-const two = number => String(number).padStart(2, "0");
 
 export const short = value => value === null || value === undefined || !isFinite(value) ? "–"
   : Math.abs(value) >= 100 || value === Math.round(value) ? Math.round(value).toLocaleString("en")
@@ -23,16 +24,14 @@ export const short = value => value === null || value === undefined || !isFinite
 export const percent = value => value === null || value === undefined ? "–"
   : (100 * value).toFixed(value >= 0.1 || value === 0 ? 0 : 1) + " %";
 
-export const day = at => at.getFullYear() + "-" + two(at.getMonth() + 1) + "-" + two(at.getDate());
-
-export const clock = (at, seconds) =>
-  two(at.getHours()) + ":" + two(at.getMinutes()) + (seconds ? ":" + two(at.getSeconds()) : "");
+const day = at => at.toISOString().slice(0, 10);
+const clock = (at, seconds) => at.toISOString().slice(11, seconds ? 19 : 16);
 
 function name(picture, k) {
   if (picture.kind === "bars") return picture.labels[k];
   if (picture.kind !== "time") return short(picture.x[k]);
   const at = new Date(1000 * picture.x[k]);
-  return day(at) + " " + clock(at, true);
+  return day(at) + " " + clock(at, true) + " UTC";
 }
 
 function dates(plot, splits) {
@@ -67,7 +66,7 @@ function options(frame, picture) {
         align: picture.series.length === 1 ? 0 : k ? 1 : -1 }) } : {}) });
     if (each.low) {
       const edge = { stroke: stroke + "55", width: 1, spanGaps: false, points: { show: false } };
-      bands.push({ series: [series.length + 1, series.length], fill: stroke + "22" });
+      bands.push({ series: [series.length + 1, series.length], fill: stroke + (picture.series.length > FEW_BANDS ? "12" : "22") });
       series.push(edge, { ...edge });
     }
   });
@@ -77,7 +76,7 @@ function options(frame, picture) {
     : { values: (_, at) => at.map(v => v === null ? "" : short(v)), space: narrow ? 50 : 70,
       ...(picture.kind === "log" ? { splits: (_, __, low, high) => marks(low, high, narrow), filter: (_, at) => at } : {}) };
   return {
-    width: frame.clientWidth - 20, height: HEIGHT, ...(picture.kind === "time" ? { padding: [null, 28, null, null] } : {}),
+    width: frame.clientWidth - 20, height: HEIGHT, tzDate: t => uPlot.tzDate(new Date(1000 * t), "UTC"), ...(picture.kind === "time" ? { padding: [null, 28, null, null] } : {}),
     scales: { x: { time: picture.kind === "time", ...(picture.kind === "log" ? { distr: 3, range: (_, low, high) => [low, high] } : {}),
       ...(bars ? { range: [-0.6, picture.x.length - 0.4] } : {}) }, 
       ...(picture.range ? { y: { range: () => drawn.get(frame)?.picture.range ?? picture.range } } : picture.from0 || bars ? { y: { range: (_, low, high) => [0, high > 0 ? high * 1.05 : 1] } } : {}) },
@@ -102,8 +101,9 @@ function legend(frame, picture) {
     item.append(dot, " ", label, " ", value);
     made.append(item);
   });
-  if (picture.more) made.append(picture.more);
-  made.append(at);
+  const more = document.createElement("span");
+  more.className = "more";
+  made.append(more, at);
   frame.append(made);
 }
 
@@ -117,6 +117,7 @@ function tell(frame, k) {
     value.textContent = at === null ? "" : picture.format(values[at])
       + (low && low[at] !== null ? " (" + picture.format(low[at]) + " to " + picture.format(high[at]) + ")" : "");
   });
+  frame.querySelector(".legend .more").textContent = picture.more ?? "";
   frame.querySelector(".legend .at").textContent = at === null ? "" : picture.across + " " + name(picture, at);
 }
 
@@ -161,6 +162,8 @@ export function tabulate(table, picture) {
     body.append(row([cell("th", name(picture, k), "row"), ...picture.series.flatMap(each =>
       [each.values, ...(each.low ? [each.low, each.high] : [])].map(values => cell("td", picture.format(values[k]))))]));
   }
+  for (const [first, ...numbers] of picture.also ?? [])
+    body.append(row([cell("th", first, "row"), ...numbers.map(number => cell("td", picture.format(number)))]));
   table.replaceChildren(head, body);
 }
 

@@ -18,21 +18,24 @@ function delayName(seconds) {
   return "≤ " + seconds + " s";
 }
 
-// How long outcomes took, from the first bin with something in it to the last, and what never came.
+// How long outcomes took, from the first bin with something in it to the last. What never came is said, not drawn: it
+// would dwarf the rest.
 function delays(line, arm) {
-  const mine = line.delays.filter(each => arm === "" || String(each.arm) === arm);
+  const mine = each => arm === "" || String(each.arm) === arm;
   const bounds = [...line.delay_bounds.map(delayName), "longer"];
-  const sums = good => bounds.map((_, k) => mine.filter(each => each.good === good).reduce((sum, each) => sum + each.counts[k], 0));
+  const sums = good => bounds.map((_, k) => sum(line.delays.filter(each => mine(each) && each.good === good).map(each => each.counts[k])));
   const good = sums(true), others = sums(false);
   const full = bounds.map((_, k) => k).filter(k => good[k] + others[k]);
-  const from = Math.max(0, Math.min(...full) - 1), to = Math.min(bounds.length, Math.max(...full) + 2);
-  const defaults = line.arms.filter(each => arm === "" || String(each.arm) === arm).reduce((sum, each) => sum + each.defaults, 0);
-  const last = defaults ? ["none in time"] : [];
-  const labels = full.length ? [...bounds.slice(from, to), ...last] : last;
-  return { kind: "bars", across: "delay", format: short, labels, x: labels.map((_, k) => k), empty: "No outcome has come yet.",
+  const from = Math.max(0, Math.min(...full) - 1), to = full.length ? Math.min(bounds.length, Math.max(...full) + 2) : from;
+  const missed = sum(line.arms.filter(mine).map(each => each.defaults)), labels = bounds.slice(from, to);
+  const givenUp = arm === "" && data.facts["given-up"] !== "0" ? `the learner gave up on ${data.facts["given-up"]}` : "";
+  return { kind: "bars", across: "delay", format: short, labels, x: labels.map((_, k) => k),
+    empty: missed ? `None of ${short(missed)} outcomes came in time.` : "No outcome has come yet.",
+    more: [missed ? `${short(missed)} had no outcome in time` : "", givenUp].filter(Boolean).join("; "),
+    also: missed ? [["none in time", 0, missed]] : [],
     series: [
-      { label: "good", colour: "--arm2", values: [...(full.length ? good.slice(from, to) : []), ...last.map(() => 0)] },
-      { label: "others", colour: "--arm1", values: [...(full.length ? others.slice(from, to) : []), ...last.map(() => defaults)] }] };
+      { label: "good", colour: "--arm2", values: good.slice(from, to) },
+      { label: "others", colour: "--arm1", values: others.slice(from, to) }] };
 }
 
 // Of many arms those that are chosen most, each in a colour of its own.
@@ -44,13 +47,17 @@ function busiest(arms, decisions) {
 const fewer = arms => arms.length > ARMS ? `${ARMS} of ${arms.length} arms are drawn, those with the most decisions.` : "";
 
 function charts() {
-  const line = data.timeline, x = line.outstanding.map((_, k) => line.begin + (k + 1) * line.seconds);
+  const line = data.timeline, end = line.begin + line.outstanding.length * line.seconds, isOver = end <= data.now;
+  const x = line.outstanding.map((_, k) => line.begin + (k + 1) * line.seconds);
+  if (!isOver) x[x.length - 1] = Math.max(data.now, end - line.seconds);
   const arms = line.arms.map((arm, k) => ({ arm, label: arm.arm === null ? "other arms" : String(arm.arm), colour: "--arm" + k % ARMS }));
   const totals = x.map((_, k) => line.arms.reduce((sum, arm) => sum + arm.decisions[k], 0));
   const value = loss => data.scale === null ? 1 - loss
     : data.scale[0] + (data.scale[2] ? 1 - loss : loss) * (data.scale[1] - data.scale[0]);
-  const over = (pick, format, more) => ({ kind: "time", across: "until", x, format, more: fewer(arms), ...more,
-    series: busiest(arms, ({ arm }) => sum(arm.decisions)).map(each => ({ ...each, values: x.map((_, k) => pick(each.arm, k)) })) });
+  // the last stretch has only begun, and a share of few decisions jumps
+  const whole = x.length > 2 && !isOver ? x.slice(0, -1) : x;
+  const over = (pick, format, more) => ({ kind: "time", across: "until", x: whole, format, more: fewer(arms), ...more,
+    series: busiest(arms, ({ arm }) => sum(arm.decisions)).map(each => ({ ...each, values: whole.map((_, k) => pick(each.arm, k)) })) });
   show("shares", over((arm, k) => totals[k] ? arm.decisions[k] / totals[k] : null, percent, { from0: true }));
   show("means", over((arm, k) => arm.outcomes[k] ? value(arm.losses[k] / arm.outcomes[k]) : null, short));
   show("waiting", { kind: "time", across: "until", x, format: short, from0: true,
@@ -102,17 +109,29 @@ function course(found) {
   const first = Math.floor(found.decisions.length / 2);
   const ends = arms.filter(each => each.means.at(-1) !== null).flatMap(({ lows, highs }) => [...lows.slice(first), ...highs.slice(first)])
     .filter(each => each !== null);
-  show("course", { kind: "log", across: "after decision", x: found.decisions, format: short, 
+  show("course", { kind: "log", across: "after decision", x: found.decisions, format: short,
     empty: known.estimates.used && !found.arms.length ? "It is kept for up to 24 arms." : "Too little is settled yet.",
     ...(ends.length ? { range: [Math.min(...ends), Math.max(...ends)] } : {}),
     more: fewer(all), series: arms.map(({ arm, means, lows, highs, colour }) => ({ label: String(arm), colour, values: means, low: lows, high: highs })) });
   text(document, "known-at", found.known_at === null ? "" : `${found.winner} wins from decision ${found.known_at.toLocaleString("en")} on.`);
 }
 
+const signed = ({ value, low, high }) => `${value > 0 ? "+" : ""}${short(value)} (${short(low)} to ${short(high)})`;
+
+// How much better the leader is, and what deciding was worth.
+function compared({ leader, rival, differences, uplift }) {
+  const found = differences.find(each => each.arm === leader && each.other === rival), parts = [];
+  if (found && found.difference.value !== null)
+    parts.push(`${leader} compared with ${rival}: ${signed(found.difference)}.`);
+  if (uplift && uplift.value !== null) parts.push(`What was played compared with uniform play: ${signed(uplift)} a decision.`);
+  return parts.join(" ");
+}
+
 function estimates() {
   if (!known) return;
   const found = known.estimates;
   text(document, "verdict", found.verdict);
+  text(document, "compared", compared(found));
   document.getElementById("notes").replaceChildren(...found.notes.map(note => {
     const item = document.createElement("li");
     item.textContent = note;
