@@ -1,14 +1,17 @@
 """The page of an experiment: what it shows, how it follows, the story of a decision, erasing ids."""
 
 import html
+import json
 import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 from playwright.sync_api import Browser, Route, expect
 
@@ -258,6 +261,81 @@ def test_delays_are_shown_by_arm(tab: Tab, server: Server) -> None:
     assert total() == sum(arms.values())
     page.locator("#delay-arm").select_option(HOSTILE)
     assert total() == arms[HOSTILE]
+
+
+def test_what_never_came_is_said(tab: Tab, server: Server) -> None:
+    """It is not drawn, since it would dwarf the rest, but the table has it."""
+    with server.client() as client:
+        client.create("shy", ["a", "b"], missing=Deadline(0.5, 1.0))
+        made = client.decide_many("shy", 50)
+        client.observe_many("shy", rewards={each.id: 1.0 for each in made[:10]})
+        until = time.monotonic() + 30
+        while client.experiment("shy").outcomes.defaults < 40:
+            assert time.monotonic() < until
+    sign_in(tab.page)
+    tab.page.goto("/experiments/shy")
+    expect(tab.page.locator('[data-chart="delays"] .more')).to_have_text("40 had no outcome in time")
+    last = tab.page.locator('[data-table="delays"] tbody tr').last.locator("th, td").all_text_contents()
+    assert last == ["none in time", "0", "40"]
+    assert "none in time" not in tab.page.locator('[data-chart="delays"]').inner_text()
+
+
+def test_how_much_better_the_leader_is_is_said(tab: Tab, server: Server) -> None:
+    sign_in(tab.page)
+    with server.client() as client:
+        client.create("clear", ["good", "bad"])
+        for _ in range(2):
+            made = client.decide_many("clear", 400)
+            client.observe_many("clear", rewards={each.id: float(each.arm == "good") for each in made})
+        found = client.estimates("clear")
+    tab.page.goto("/experiments/clear")
+    (pair,) = found.differences
+    assert found.uplift is not None
+    assert pair.difference.value == 1.0
+    expect(tab.page.locator('[data-show="compared"]')).to_have_text(
+        f"good compared with bad: +1 ({pair.difference.low:.3g} to 1). What was played compared with uniform play:"
+        f" +{found.uplift.value:.3g} ({found.uplift.low:.3g} to {found.uplift.high:.3g}) a decision."
+    )
+    expect(tab.page.locator('[data-show="known-at"]')).to_contain_text("good wins from decision")
+
+
+@pytest.mark.parametrize("is_over", [False, True])
+def test_a_stretch_that_has_only_begun_has_no_share_yet(tab: Tab, is_over: bool) -> None:
+    page, lines = tab.page, 3
+
+    def answer(route: Route) -> None:
+        """Give the page a timeline of three stretches, in the middle of the last, or after it."""
+        before = route.fetch().text()
+        first, _, rest = before.partition('id="data">')
+        raw, _, rest = rest.partition("</script>")
+        given = json.loads(raw)
+        stretches = timeline(lines)
+        given["timeline"] = msgspec.to_builtins(stretches)
+        given["now"] = stretches.begin + (lines + 1 if is_over else lines - 0.5) * stretches.seconds
+        route.fulfill(body=f'{first}id="data">{json.dumps(given)}</script>{rest}', content_type="text/html")
+
+    sign_in(page)
+    page.route("**/live", lambda route: route.abort())
+    page.route("**/experiments/minutes", answer)
+    page.goto("/experiments/minutes")
+    whole = lines if is_over else lines - 1
+    for id, count in (("shares", whole), ("means", whole), ("waiting", lines)):
+        assert page.locator(f'[data-table="{id}"] tbody tr').count() == count
+    last = page.locator('[data-table="waiting"] tbody th').first
+    expect(last).to_have_text("1970-01-01 00:01:46 UTC" if is_over else "1970-01-01 00:01:45 UTC")
+
+
+def test_times_are_the_same_everywhere(browser: Browser, server: Server) -> None:
+    """In UTC, on charts as in tables, wherever the browser is."""
+    with closing(browser.new_context(base_url=server.url, timezone_id="Asia/Tokyo")) as context:
+        page = context.new_page()
+        sign_in(page)
+        page.goto("/experiments/button")
+        drawn = page.locator('[data-table="waiting"] tbody th').last.text_content() or ""
+        decided = page.locator("#latest tbody th").last.inner_text()
+        assert drawn.endswith(" UTC")
+        apart = datetime.fromisoformat(drawn.removesuffix(" UTC")) - datetime.fromisoformat(decided)
+        assert abs(apart) < timedelta(hours=1)
 
 
 def test_every_answer_of_the_feed_begins_with_what_is_known(visitor: httpx.Client, server: Server) -> None:

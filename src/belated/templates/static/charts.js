@@ -18,7 +18,7 @@ const drawn = new Map();
 const colour = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 export const short = value => value === null || value === undefined || !isFinite(value) ? "–"
-  : Math.abs(value) >= 100 || value === Math.round(value) ? Math.round(value).toLocaleString("en")
+  : Math.abs(value) >= 100 || value === Math.round(value) ? (Math.round(value) + 0).toLocaleString("en")
   : String(Number(value.toPrecision(3)));
 
 export const percent = value => value === null || value === undefined ? "–"

@@ -123,7 +123,7 @@ function compared({ leader, rival, differences, uplift }) {
   const found = differences.find(each => each.arm === leader && each.other === rival), parts = [];
   if (found && found.difference.value !== null)
     parts.push(`${leader} compared with ${rival}: ${signed(found.difference)}.`);
-  if (uplift && uplift.value !== null) parts.push(`What was played compared with uniform play: ${signed(uplift)} a decision.`);
+  if (uplift && uplift.low < uplift.high) parts.push(`What was played compared with uniform play: ${signed(uplift)} a decision.`);
   return parts.join(" ");
 }
 
