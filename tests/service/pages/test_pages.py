@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Page, expect
 
 from belated.ledger import open_ledger
 from belated.ledger.keys import new_key
@@ -181,19 +181,54 @@ def test_pages_have_no_serious_fault_and_fit_a_phone(browser: Browser, server: S
     context.close()
 
 
-def test_the_keyboard_alone_is_enough(tab: Tab) -> None:
-    page = tab.page
+FOCUSED = "(document.activeElement.labels?.[0] ?? document.activeElement).textContent.trim()"
+
+
+def tab_to(page: Page, words: str) -> None:
+    """Press Tab until what says these words, or has them as its label, has the focus; it must be seen to have it."""
+    for _ in range(150):
+        page.keyboard.press("Tab")
+        if page.evaluate(FOCUSED) == words:
+            assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none"
+            return
+    raise AssertionError(f"the keyboard does not get to {words!r}")
+
+
+def test_the_keyboard_alone_is_enough(tab: Tab, server: Server) -> None:
+    page, keyboard = tab.page, tab.page.keyboard
+    with server.client() as client:
+        client.create("typed", ["a", "b"])
+        client.observe_many("typed", rewards={each.id: 1.0 for each in client.decide_many("typed", 30)})
     page.goto("/")
     expect(page.get_by_label("Key")).to_be_focused()
-    page.keyboard.type(ADMIN_KEY)
-    page.keyboard.press("Enter")
+    keyboard.type(ADMIN_KEY)
+    keyboard.press("Enter")
     expect(page.get_by_role("heading", level=1)).to_have_text("Experiments")
-    for _ in range(20):
-        page.keyboard.press("Tab")
-        if page.evaluate("document.activeElement.textContent") == "button":
-            break
-    page.keyboard.press("Enter")
-    expect(page.get_by_role("heading", level=1)).to_have_text("button")
+    tab_to(page, "typed")
+    keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text("typed")
+    keyboard.press("Tab")
+    assert page.evaluate(FOCUSED) == "Skip to the content"
+    keyboard.press("Enter")
+    keyboard.press("Tab")
+    assert page.evaluate(FOCUSED) == "Experiments"  # the header was skipped
+    tab_to(page, "The same as a table")
+    keyboard.press("Enter")
+    expect(page.locator('[data-table="course"]')).to_be_visible()
+    tab_to(page, "Limits of shares")
+    keyboard.press("Enter")
+    tab_to(page, "Holdout, the share that plays uniformly")
+    keyboard.press("Control+A")
+    keyboard.type("0.25")
+    keyboard.press("Enter")
+    expect(page.locator("#history")).to_contain_text("limits set: holdout 25 %")
+    tab_to(page, "Archive")
+    keyboard.press("Enter")
+    tab_to(page, "It will never decide again. Outcomes are still accepted.")
+    keyboard.press("Space")
+    tab_to(page, "Archive")
+    keyboard.press("Enter")
+    expect(page.locator("h1 + .badge")).to_have_text("archived")
 
 
 def test_forms_need_a_token_and_the_right_role(server: Server) -> None:
