@@ -122,6 +122,47 @@ def test_a_page_whose_stream_is_refused_asks_again(tab: Tab) -> None:
     assert len(refused) == 1
 
 
+def test_a_stream_that_falls_silent_is_opened_anew(tab: Tab) -> None:
+    """As after a computer has slept: nothing says that the connection is lost."""
+    page = tab.page
+    asked: list[Route] = []
+    page.clock.install()
+    sign_in(page)
+    page.route("**/live", lambda route: asked.append(route))  # neither answered nor refused
+    page.goto("/experiments/minutes")
+    page.clock.run_for(49_000)
+    assert len(asked) == 1
+    page.clock.run_for(2_000)
+    expect(page.locator("#live")).to_contain_text("does not answer")
+    until = time.monotonic() + 30
+    while len(asked) < 2:
+        assert time.monotonic() < until
+        page.wait_for_timeout(20)
+    for route in asked:
+        route.abort()
+
+
+def test_a_page_on_which_nothing_happens_tells_how_long_ago_the_last_decision_was(tmp_path: Path) -> None:
+    often = {"belated.service.handlers.BEAT_SECONDS": 0.2}
+    with Server(Stores.fresh("sqlite", tmp_path), tmp_path / "log", constants=often) as server:
+        with server.client() as client:
+            client.create("quiet", ["a", "b"])
+            client.decide_many("quiet", 7)
+        told: list[dict[str, str]] = []
+        with (
+            httpx.Client(base_url=server.url, cookies={COOKIE: ADMIN_KEY}, timeout=30) as http,
+            http.stream("GET", "/experiments/quiet/live") as answer,
+        ):
+            lines = answer.iter_lines()
+            for line in lines:
+                if line == "event: facts":
+                    told.append(json.loads(next(lines).removeprefix("data: ")))
+                    if told[-1]["last"] not in ("now", told[0]["last"]):
+                        break
+    assert {each["rounds"] for each in told} == {"7"}
+    assert told[-1]["last"].endswith("seconds ago")
+
+
 def test_a_change_comes_without_a_jump(tab: Tab, server: Server) -> None:
     page = tab.page
     sign_in(page)

@@ -19,6 +19,7 @@ from belated.service.pages import experiment
 from belated.service.pages.decisions import latest
 from belated.service.pages.streams import Ended, is_over, message, stream, wait_for
 from belated.service.pages.visit import Visit
+from belated.service.reading import Look
 
 if TYPE_CHECKING:
     from belated.service.service import Service
@@ -48,7 +49,8 @@ class Feed:
         self._changed = asyncio.Event()
         self._watchers = 0
         self._pump: asyncio.Task[None] | None = None
-        self._seen: tuple[int, object] | None = None
+        self._seen: Look | None = None
+        """What the pages were told last of the experiment; None: it must be told anew."""
         self._known: bytes | None = None
         self._known_events = -1
         self._known_again = 0.0
@@ -82,7 +84,7 @@ class Feed:
     async def _estimate(self) -> bytes:
         begun = time.monotonic()
         try:
-            before = self._seen[0] if self._seen else -1
+            before = self._seen.events if self._seen else -1
             self._known, self._known_events = await self._service.known(self._name), before
             self._say(b"known", self._known)
             return self._known
@@ -102,7 +104,8 @@ class Feed:
         while True:
             try:
                 look = await self._service.look(self._name)
-                is_new = (look.events, look.status) != self._seen
+                seen = self._seen
+                is_new = seen is None or (look.events, look.status) != (seen.events, seen.status)
                 made = await self._service.read(latest, self._service.ledger, self._name) if is_new else []
             except (LedgerUnavailable, ApiError) as error:
                 self._seen = None
@@ -111,12 +114,18 @@ class Feed:
                 self._say(b"problem", msgspec.json.encode(reason))
             else:
                 if is_new:
-                    self._seen = look.events, look.status
+                    self._seen = look
                     self._messages.pop(b"problem", None)
                     self._say(b"state", experiment.data(look, made))
                 if look.events != self._known_events and (task := self._ask()) is not None:
                     task.add_done_callback(_ignore)
             await asyncio.sleep(max(LOOK_SECONDS, self._service.streams / WATCHERS_A_SECOND))
+
+    def _beat(self) -> bytes:
+        """Return a sign of life: the numbers that change by themselves, such as how long ago the last decision was."""
+        if self._seen is None:
+            return b": nothing new\n\n"
+        return message(b"facts", msgspec.json.encode(experiment.facts(self._seen, time.time())))
 
     async def watch(self, ended: Ended) -> AsyncGenerator[bytes, None]:
         """Yield messages, first what is known already, until nobody listens any more."""
@@ -139,7 +148,7 @@ class Feed:
                 finally:
                     waiting.cancel()
                 if not is_news:
-                    yield b": nothing new\n\n"
+                    yield self._beat()
         finally:
             self._watchers -= 1
             if not self._watchers and self._pump is not None:

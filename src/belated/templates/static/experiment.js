@@ -3,6 +3,7 @@ import { percent, short, show } from "./charts.js";
 
 const ARMS = 8;  // of a chart; more curves cannot be told apart
 const AGAIN = 3000;  // milliseconds until a stream that was refused is tried again
+const SILENCE = 50000;  // milliseconds without a word, after which a stream is opened anew
 const here = document.getElementById("winner").dataset.name;
 const base = "/experiments/" + encodeURIComponent(here);
 const content = id => JSON.parse(document.getElementById(id).textContent);
@@ -91,10 +92,14 @@ function latest(rows) {
 
 const sum = counts => counts.reduce((all, count) => all + count, 0);
 
+function facts(numbers) {
+  for (const [name, value] of Object.entries(numbers)) text(document, name, value);
+}
+
 function state() {
   charts();
   latest(data.latest);
-  for (const [name, value] of Object.entries(data.facts)) text(document, name, value);
+  facts(data.facts);
   for (const arm of data.arms) {
     const row = rowOf(arm.label);
     if (!row) continue;
@@ -171,11 +176,22 @@ const connected = is => say(is ? "live" : "the service does not answer; trying a
 
 function follow() {
   const stream = new EventSource(base + "/live");
-  stream.onopen = () => connected(true);
+  // A connection can be lost without a word, as when a computer sleeps: then the signs of life stop.
+  let silence;
+  const heard = () => {
+    clearTimeout(silence);
+    silence = setTimeout(() => { stream.close(); connected(false); reopen(); }, SILENCE);
+  };
+  heard();
+  stream.onopen = () => { heard(); connected(true); };
   stream.onerror = () => {
     connected(false);
-    if (stream.readyState === EventSource.CLOSED) setTimeout(reopen, AGAIN);
+    if (stream.readyState !== EventSource.CLOSED) return;
+    clearTimeout(silence);
+    setTimeout(reopen, AGAIN);
   };
+  for (const kind of ["state", "known", "facts", "problem"]) stream.addEventListener(kind, heard);
+  stream.addEventListener("facts", message => facts(JSON.parse(message.data)));
   stream.addEventListener("state", message => {
     const before = JSON.stringify(data.form);
     data = JSON.parse(message.data);
