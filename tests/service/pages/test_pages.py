@@ -2,7 +2,7 @@
 
 import re
 from contextlib import closing
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pytest
@@ -11,6 +11,8 @@ from playwright.sync_api import Browser, Page, expect
 
 from belated.ledger import open_ledger
 from belated.ledger.keys import new_key
+from belated.service.pages import Pages
+from belated.service.pages.router import MOST_IDLE
 from belated.service.pages.session import COOKIE, cookie, token_of
 from support.browser import Tab, check_width
 from support.pages import HOSTILE, sign_in
@@ -306,3 +308,30 @@ def test_a_key_that_reads_sees_its_experiments_alone_and_changes_nothing(server:
         assert "may decide; read is needed" in refused.text
     with server.client() as client:
         assert client.experiment("minutes").status == "active"
+
+
+def test_an_admin_of_some_experiments_acts_on_these_alone(server: Server) -> None:
+    secret, key = new_key("some", "admin", experiments=("minutes", "later"))
+    with closing(open_ledger(server.store)) as ledger:
+        ledger.add_key(key)
+    form = {"token": token_of(secret), "arms": "a\nb", "learner": "guarded"}
+    with httpx.Client(base_url=server.url, cookies={COOKIE: secret}, timeout=20) as http:
+        assert "New experiment" not in http.get("/").text
+        assert "Change it" in http.get("/experiments/minutes").text
+        for path in ("/experiments/button", "/experiments/button/erase?older=1", "/experiments/button/decisions?id=1"):
+            assert http.get(path).status_code == 403
+        for path in ("/experiments/button/pause", "/experiments/button/erase"):
+            assert http.post(path, data=form | {"older": "1", "sure": "yes"}).status_code == 403
+        assert http.post("/new", data=form | {"name": "somebody-elses"}).status_code == 403
+        assert http.post("/new", data=form | {"name": "later"}).status_code == 303
+    with server.client() as client:
+        assert client.experiment("button").status == "active"
+
+
+def test_of_experiments_that_nobody_watches_few_are_remembered() -> None:
+    pages = Pages(cast(Any, None))
+    first = pages.feed("experiment 0")
+    for k in range(1, 1000):
+        pages.feed(f"experiment {k}")
+        assert pages.feed("experiment 0") is first  # it was asked for lately
+    assert len(pages._feeds) == MOST_IDLE
