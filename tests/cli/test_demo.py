@@ -26,7 +26,7 @@ def demo(port: int, *options: str) -> Iterator[tuple["subprocess.Popen[str]", st
     assert process.stdout is not None
     try:
         lines = [process.stdout.readline() for _ in range(2)]
-        found = re.fullmatch(rf"  http://127.0.0.1:{port}/sign-in#(belated_demo_[0-9a-f]{{32}})\n", lines[1])
+        found = re.fullmatch(rf"  http://127.0.0.1:{port}/sign-in#key=(belated_demo_[0-9a-f]{{32}})\n", lines[1])
         assert found, lines
         assert lines[0] == f"Open this page and sign in; it has the key {found[1]}:\n"
         yield process, found[1]

@@ -1,6 +1,8 @@
 """Erasing ids: which, what stays, and what is left of them in the files."""
 
 import logging
+import random
+import re
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -15,7 +17,7 @@ from belated.ledger import forget as module
 from belated.ledger import open_ledger
 from belated.ledger.commands import ApplyDeadlines, Decide
 from belated.ledger.events import SECOND, Event, ExperimentRecord
-from belated.ledger.forget import Ids, Matching, Older, Which, count, forget
+from belated.ledger.forget import Ids, Matching, Older, Which, count, forget, matcher
 from belated.ledger.processor import CommandProcessor
 from belated.ledger.sql import SqlLedger
 from belated.ledger.verify import verify
@@ -262,3 +264,19 @@ def test_verify_finds_an_outcome_whose_decision_alone_was_erased(kind: str, tmp_
             with ledger.committing() as connection:
                 ledger.run(connection, "UPDATE events SET id = NULL WHERE number = ?", (number,))
             assert len(verify(ledger, record).faults) == faults
+
+
+def test_a_pattern_means_what_it_says() -> None:
+    """Compared with the plain reading of stars, on 20,000 random patterns and ids."""
+    chance = random.Random(1)
+    for _ in range(20_000):
+        pattern = "".join(chance.choices("ab*", k=chance.randrange(8)))
+        id = "".join(chance.choices("ab", k=chance.randrange(8)))
+        plain = re.fullmatch(".*".join(pattern.split("*")), id)
+        assert bool(matcher(pattern)(id)) == bool(plain), (pattern, id)
+
+
+def test_no_pattern_takes_long() -> None:
+    """Plainly read, this one takes longer than the sun will shine."""
+    assert not matcher("*a" * 60 + "*b")("a" * 500)
+    assert matcher("*a" * 60 + "*b")("a" * 500 + "b")

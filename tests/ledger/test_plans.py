@@ -41,7 +41,7 @@ BOTH = {
     **{f"due, {hears.name.lower()}": (text, (9, 9, 1, 0, 9, 10)) for hears, text in DECISIONS.items()},
     **{f"results, {hears.name.lower()}": (text, (1, 0, 9, 10)) for hears, text in RESULTS.items()},
     **{f"outcomes {k}": (OUTCOMES.format(by="{by}", kind=k, marks="?, ?"), (1, 2, 3)) for k in OUTCOME_KINDS},
-    "changes": (CHANGES, (1, 9)),
+    "changes": (CHANGES, (1, 0, 9)),
     "statuses": (STATUSES, (1,)),
     "fallbacks": (FALLBACKS, (1, "a")),
     **ERASE,

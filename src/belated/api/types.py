@@ -333,6 +333,15 @@ class DelayCounts(msgspec.Struct):
     counts: list[int]
 
 
+class LastDay(msgspec.Struct):
+    """Decisions and outcomes in half hours, up to the last one in which there was any; at most the 49 newest."""
+
+    begin: Annotated[float, Meta(description="when the first half hour begins, in seconds since 1970")]
+    seconds: Annotated[float, Meta(description="the length of a half hour")]
+    decisions: list[int]
+    outcomes: list[int]
+
+
 class ExperimentTimeline(msgspec.Struct):
     """What an experiment did over time, in at most 240 stretches of equal length."""
 
@@ -343,6 +352,8 @@ class ExperimentTimeline(msgspec.Struct):
     outstanding: Annotated[list[int], Meta(description="decisions waited for at the end of each stretch")]
     delay_bounds: Annotated[list[float], Meta(description="in seconds")]
     delays: list[DelayCounts]
+    last_decision: Annotated[float | None, Meta(description="in seconds since 1970; null where there is none")]
+    last_day: LastDay
 
 
 class Summary(msgspec.Struct):

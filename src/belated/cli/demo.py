@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from belated.api.types import Deadline
@@ -68,7 +68,7 @@ def demo(options: argparse.Namespace, out: Output) -> int:
                 _wait(server, client)
                 _create(client)
                 out.line(f"Open this page and sign in; it has the key {key}:")
-                out.line(f"  {address}/sign-in#{key}")
+                out.line(f"  {address}/sign-in#key={key}")
                 out.line("Ctrl-C ends the demo; nothing of it is kept.")
                 _play(client, options.seconds, options.half)
         except KeyboardInterrupt:
@@ -78,8 +78,11 @@ def demo(options: argparse.Namespace, out: Output) -> int:
             return 1
         finally:
             server.terminate()
-            with suppress(subprocess.TimeoutExpired):
+            try:
                 server.wait(20)
+            except subprocess.TimeoutExpired:
+                server.kill()
+                server.wait()
     return 0
 
 

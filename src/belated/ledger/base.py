@@ -277,8 +277,8 @@ class Ledger(ABC):
         """Return some events numbered after a number, in order."""
 
     @abstractmethod
-    def changes(self, experiment: int, until: int) -> list[Event]:
-        """Return the events up to a number that changed arms or limits, or told of fallbacks."""
+    def changes(self, experiment: int, until: int, after: int = 0) -> list[Event]:
+        """Return the events after one, up to another, that changed arms or limits, or told of fallbacks."""
 
     @abstractmethod
     def status_changes(self, experiment: int) -> list[Event]:
@@ -299,8 +299,8 @@ class Ledger(ABC):
         """Return the decision under an id."""
 
     @abstractmethod
-    def latest(self, experiment: int, most: int) -> list[Event]:
-        """Return the last decisions, the newest first; only those among the last LATEST events."""
+    def latest(self, experiment: int, until: int, most: int) -> list[Event]:
+        """Return the last decisions up to an event, the newest first; only those among the LATEST events before."""
 
     @abstractmethod
     def outcomes(self, experiment: int, rounds: Sequence[int]) -> list[Event]:
@@ -343,8 +343,8 @@ class Ledger(ABC):
         """Return the number of the last migration of the tables."""
 
     @abstractmethod
-    def erasures(self) -> list[Erasure]:
-        """Return all erasures, in the order in which they began."""
+    def erasures(self, experiment: int | None = None) -> list[Erasure]:
+        """Return the erasures, perhaps those of one experiment, in the order in which they began."""
 
     @abstractmethod
     def erased_through(self, experiment: int) -> int:

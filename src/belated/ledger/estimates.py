@@ -13,7 +13,7 @@ from belated.inference.method import Counted, Method, Options
 from belated.inference.sources import method_for_stream
 from belated.inference.stream import Stream
 from belated.ledger.base import Ledger, Result
-from belated.ledger.events import SECOND, ExperimentRecord, Hears, Kind, labels_of
+from belated.ledger.events import SECOND, Event, ExperimentRecord, Hears, Kind, labels_of
 from belated.live.snapshot import pack, unpack
 from belated.logs.changes import Change
 from belated.logs.events import EventLog
@@ -53,7 +53,8 @@ class SettledDecisions:
 
     def __init__(self, n_arms: int, hears: Hears = Hears.ARRIVAL) -> None:
         self._hears = hears
-        self._changed = 0  # the number of the last event that changed arms, as far as is known here
+        self.until = 0
+        """The number of the event up to which the ledger was looked at; changes of arms are known up to there."""
         self._waiting: list[Change] = []
         """Changes of arms that the stream has still to come to."""
         self.stream = Stream(n_arms)
@@ -67,10 +68,10 @@ class SettledDecisions:
 
         Return whether all is read that is settled.
         """
-        for event in ledger.changes(experiment, until):
-            if event.number > self._changed and event.kind in _COMINGS:
+        for event in ledger.changes(experiment, until, self.until):
+            if event.kind in _COMINGS:
                 self._waiting.append(Change(event.round, event.arm, _COMINGS[Kind(event.kind)]))
-                self._changed = event.number
+        self.until = max(self.until, until)
         end = None if most is None else self.stream.rounds + most
         while end is None or self.stream.rounds < end:
             results = ledger.results(experiment, self._hears, self.position, until, READ)
@@ -115,6 +116,13 @@ class SettledDecisions:
         counted = Counted(np.array(totals.decisions, dtype=np.int64), totals.waiting)
         return method_for_stream(stream, totals.labels, counted, options)
 
+    def waiting(self, ledger: Ledger, record: ExperimentRecord, until: int) -> Event | None:
+        """Return the decision that is not settled, and so holds up all later ones; None where all are settled."""
+        results = ledger.results(record.number, self._hears, self.position, until, 1)
+        if not results or results[0].loss is not None:
+            return None
+        return next(iter(ledger.events(record.number, results[0].number - 1, 1)), None)
+
     def course(self, method: Method) -> Course | None:
         """Return what was known along the way and is known now; None where nothing is settled, or arms are many."""
         if not self.stream.rounds or method.n_arms > MOST_ARMS:
@@ -129,7 +137,7 @@ class SettledDecisions:
             "version": VERSION,
             "stream": header,
             "position": self.position,
-            "changed": self._changed,
+            "until": self.until,
             "waiting": self._waiting,
             "points": [
                 [each.decisions, each.used, *(numbers.tolist() for numbers in each[2:5]), each.winner]
@@ -149,7 +157,7 @@ class SettledDecisions:
             kept["stream"], {name.removeprefix("stream_"): array for name, array in arrays.items()}
         )
         settled = cls(0, hears)
-        settled.stream, settled.position, settled._changed = stream, kept["position"], kept["changed"]
+        settled.stream, settled.position, settled.until = stream, kept["position"], kept["until"]
         settled._waiting = [Change(*each) for each in kept["waiting"]]
         settled.points = [
             Point(decisions, used, _floats(means), _floats(lows), _floats(highs), winner)

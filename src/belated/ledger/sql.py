@@ -55,6 +55,7 @@ from belated.ledger.statements import (
     DROP,
     ERASE_DECISIONS,
     ERASE_OUTCOMES,
+    ERASURES,
     EVENTS,
     FALLBACKS,
     FAR,
@@ -388,10 +389,9 @@ class SqlLedger(Ledger):
     def events(self, experiment: int, after: int = 0, limit: int = CHUNK) -> list[Event]:
         return [event_of(row) for row in self._read(EVENTS, (experiment, after, limit))]
 
-    def changes(self, experiment: int, until: int) -> list[Event]:
-        return [
-            event_of(row) for row in self._read(CHANGES.format(by=self.by("changes_by_number")), (experiment, until))
-        ]
+    def changes(self, experiment: int, until: int, after: int = 0) -> list[Event]:
+        statement = CHANGES.format(by=self.by("changes_by_number"))
+        return [event_of(row) for row in self._read(statement, (experiment, after, until))]
 
     def status_changes(self, experiment: int) -> list[Event]:
         return [event_of(row) for row in self._read(STATUSES.format(by=self.by("statuses_by_number")), (experiment,))]
@@ -406,8 +406,8 @@ class SqlLedger(Ledger):
         rows = self._read(DECISION, (experiment, id))
         return event_of(rows[0]) if rows else None
 
-    def latest(self, experiment: int, most: int) -> list[Event]:
-        return [event_of(row) for row in self._read(LATEST_DECISIONS, (experiment, LATEST, experiment, most))]
+    def latest(self, experiment: int, until: int, most: int) -> list[Event]:
+        return [event_of(row) for row in self._read(LATEST_DECISIONS, (experiment, until - LATEST, until, most))]
 
     def outcomes(self, experiment: int, rounds: Sequence[int]) -> list[Event]:
         marks = ", ".join("?" * len(rounds))
@@ -470,9 +470,9 @@ class SqlLedger(Ledger):
     def newest_migration(self) -> int:
         return int(self._read("SELECT coalesce(max(number), 0) FROM migrations")[0][0])
 
-    def erasures(self) -> list[Erasure]:
-        rows = self._read("SELECT at, experiment, ids, what, key, through FROM erasures ORDER BY at, experiment")
-        return [Erasure(*row) for row in rows]
+    def erasures(self, experiment: int | None = None) -> list[Erasure]:
+        where, given = ("", ()) if experiment is None else ("WHERE experiment = ?", (experiment,))
+        return [Erasure(*row) for row in self._read(ERASURES.format(where=where), given)]
 
     def probe(self, names: Sequence[str] = ()) -> None:
         with self.committing() as connection:

@@ -49,13 +49,12 @@ REPORT = "SELECT round, report, value, fate FROM events WHERE experiment = ? AND
 FALLBACKS = "SELECT number FROM events WHERE experiment = ? AND kind = 13 AND id = ?"
 CHANGES = f"""
 SELECT {COLUMNS} FROM events {{by}}
-WHERE experiment = ? AND number <= ? AND kind > 8 ORDER BY number
+WHERE experiment = ? AND number > ? AND number <= ? AND kind > 8 ORDER BY number
 """
 DECISION = f"SELECT {COLUMNS} FROM events WHERE experiment = ? AND kind = 1 AND id = ?"
 LATEST_DECISIONS = f"""
 SELECT {COLUMNS} FROM events
-WHERE experiment = ? AND number > (SELECT position - ? FROM experiments WHERE key = ?) AND kind = 1
-ORDER BY number DESC LIMIT ?
+WHERE experiment = ? AND number > ? AND number <= ? AND kind = 1 ORDER BY number DESC LIMIT ?
 """
 OUTCOMES = f"SELECT {COLUMNS} FROM events {{by}} WHERE experiment = ? AND kind = {{kind}} AND round IN ({{marks}})"
 """One for each of OUTCOME_KINDS, so that each goes by its index."""
@@ -114,6 +113,7 @@ ERASE_OUTCOMES = """
 UPDATE events {by} SET id = NULL, report = NULL WHERE experiment = ? AND kind = {kind} AND round IN ({marks})
 """
 """One for each of OUTCOME_KINDS, so that each goes by its index."""
+ERASURES = "SELECT at, experiment, ids, what, key, through FROM erasures {where} ORDER BY at, experiment"
 NOTE_ERASURE = """
 INSERT INTO erasures (at, experiment, ids, what, key, through) VALUES (?, ?, ?, ?, ?, ?)
 ON CONFLICT (experiment, at) DO UPDATE SET ids = excluded.ids, through = excluded.through

@@ -3,6 +3,8 @@
 Time is cut into at most MOST stretches of equal length, a second at first. When there would be more, neighbours are put
 together and stretches become twice as long. For each stretch there are decisions, outcomes and losses by arm, and what
 was outstanding at its end. The first ARMS arms are told apart; the others are one.
+
+Stretches of an old experiment are days long. So decisions and outcomes of the last day are counted in half hours, too.
 """
 
 from collections.abc import Iterator
@@ -17,6 +19,9 @@ ARMS = 24
 """Arms that are told apart."""
 OTHERS = -1
 """Stands for all other arms."""
+HALF_HOUR = 1800 * SECOND
+HALF_HOURS = 49
+"""That are kept: a day, and the one that has begun."""
 
 
 class Stretch(NamedTuple):
@@ -44,6 +49,10 @@ class Timeline:
         """By arm, and whether the loss was below 1/2."""
         self.defaults: dict[int, int] = {}
         """By arm, decisions whose deadline passed without an outcome."""
+        self.decided_at = 0
+        """When the last decision was made; 0: never."""
+        self.half_hours: dict[int, list[int]] = {}
+        """Decisions and outcomes of the last day, by the number of the half hour since 1970."""
 
     @property
     def width(self) -> float:
@@ -56,6 +65,8 @@ class Timeline:
         place = arm if arm < ARMS else OTHERS
         stretch[0][place] = stretch[0].get(place, 0) + 1
         stretch[3] = outstanding
+        self.decided_at = max(self.decided_at, at)
+        self._half_hour(at)[0] += 1
 
     def came(self, at: int, arm: int, loss: float, outstanding: int) -> None:
         """Count an outcome that the learner has heard of, or a default in place of one."""
@@ -64,6 +75,7 @@ class Timeline:
         stretch[1][place] = stretch[1].get(place, 0) + 1
         stretch[2][place] = stretch[2].get(place, 0.0) + loss
         stretch[3] = outstanding
+        self._half_hour(at)[1] += 1
 
     def missed(self, arm: int) -> None:
         """Count a decision whose deadline passed without an outcome."""
@@ -76,6 +88,17 @@ class Timeline:
         if place not in self.delays:
             self.delays[place] = Histogram()
         self.delays[place].add(waited)
+
+    def _half_hour(self, at: int) -> list[int]:
+        """Return the counts of the half hour of a time, which drops those a day before."""
+        number = at // HALF_HOUR
+        counts = self.half_hours.get(number)
+        if counts is None:
+            counts = self.half_hours[number] = [0, 0]
+            oldest = max(self.half_hours) - HALF_HOURS
+            for old in [each for each in self.half_hours if each <= oldest]:
+                del self.half_hours[old]
+        return counts
 
     def _at(self, at: int) -> list[Any]:
         """Return the stretch of a time; a time before the last stretch belongs to that: clocks go back now and then."""
@@ -119,17 +142,19 @@ class Timeline:
             for stretch in self._stretches
         ]
         delays = [[arm, good, each.counts, each.total] for (arm, good), each in sorted(self.delays.items())]
-        return [self._width, self._first, stretches, delays, sorted(self.defaults.items())]
+        defaults, half_hours = sorted(self.defaults.items()), sorted(self.half_hours.items())
+        return [self._width, self._first, stretches, delays, defaults, self.decided_at, half_hours]
 
     @classmethod
     def from_lists(cls, kept: list[Any]) -> "Timeline":
         """Go on from what `to_lists` gave."""
         timeline = cls()
-        timeline._width, timeline._first, stretches, delays, defaults = kept
+        timeline._width, timeline._first, stretches, delays, defaults, timeline.decided_at, half_hours = kept
         timeline._stretches = [
             [{}, {}, {}, each] if isinstance(each, int) else [*(dict(map(tuple, count)) for count in each[:3]), each[3]]
             for each in stretches
         ]
         timeline.defaults = dict(map(tuple, defaults))
+        timeline.half_hours = {number: list(counts) for number, counts in half_hours}
         timeline.delays = {(arm, good): Histogram(counts, total) for arm, good, counts, total in delays}
         return timeline

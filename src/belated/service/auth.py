@@ -25,10 +25,11 @@ _MOST_LENGTH = 500
 class Caller:
     """Who asks: a key as a worker knows it."""
 
-    __slots__ = ("bucket", "digest", "expires", "is_scoped", "noted", "number", "opens", "role", "used")
+    __slots__ = ("bucket", "digest", "expires", "id", "is_scoped", "noted", "number", "opens", "role", "used")
 
     def __init__(self, key: ApiKey | None, rate: float | None = None) -> None:
         """None is whoever comes without a key to a door that is open to all."""
+        self.id = key.id if key else ""
         self.number = key.number if key else None
         self.digest = key.digest if key else _NOTHING
         self.role = key.role if key else ""
@@ -120,10 +121,9 @@ class Authenticator:
             caller.check_scope(name)
         return caller
 
-    def is_valid(self, secret: bytes) -> bool:
-        """Return whether a key was neither revoked nor has expired, as far as this worker knows."""
-        caller = self._find(secret)
-        return caller is not None and caller.expires > time.time() * SECOND
+    def is_valid(self, caller: Caller) -> bool:
+        """Return whether a key that was let in was neither revoked nor has expired since, as far as is known here."""
+        return self._callers.get(caller.id) is caller and caller.expires > time.time() * SECOND
 
     def known(self, header: bytes | None, role: str, name: str) -> Caller | None:
         """Return who asks, where that is known without waiting and `check` would let them in; None: ask `check`."""

@@ -8,8 +8,6 @@ from collections.abc import AsyncGenerator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from starlette.types import Receive
-
 from belated import __version__, learners
 from belated.api.types import (
     MOST_SEED,
@@ -34,10 +32,11 @@ from belated.ledger.export import FORMATS, pieces
 from belated.ledger.observing import Observe, Report
 from belated.ledger.state import ExperimentState
 from belated.live.labels import arm_labels
-from belated.service import metrics, views
+from belated.service import metrics, streams, views
 from belated.service.errors import ApiError
 from belated.service.http import Asked, Request, Response, encode
 from belated.service.reading import Shown
+from belated.service.streams import Ended, is_over
 from belated.service.validation import below
 from belated.service.views import unwrap
 
@@ -47,8 +46,6 @@ if TYPE_CHECKING:
 METRICS_SECONDS = 2.0
 """How long /metrics waits for the figures of experiments; those that are not there by then are left out."""
 MOST_SAID = 500
-BEAT_SECONDS = 15.0
-"""A live view hears something at least this often."""
 LOOK_SECONDS = 0.5
 """A live view hears of changes at most this often."""
 
@@ -312,46 +309,29 @@ def record_of(ledger: Ledger, name: str) -> ExperimentRecord:
 
 
 async def stream(request: Request) -> Response:
-    service = request.service
-    first = await service.show(request.name)
-    if service.streams >= service.limits.streams:
-        raise ApiError("busy", f"there are {service.streams} live views, as many as this worker allows")
+    service, first = request.service, await request.service.show(request.name)
 
-    async def parts() -> AsyncGenerator[bytes, None]:
-        service.streams += 1
-        gone = asyncio.ensure_future(until_gone(request.receive))
-        stopping = asyncio.ensure_future(service.stopping.wait())
-        try:
-            shown, said = first, time.monotonic()
-            yield _event(shown)
-            while not (gone.done() or stopping.done()):
-                await asyncio.wait((gone, stopping), timeout=LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-                try:
-                    latest = await service.show(request.name)
-                except (LedgerUnavailable, ApiError):
-                    latest = shown
-                if (latest.events, latest.status) != (shown.events, shown.status):
-                    shown, said = latest, time.monotonic()
-                    yield _event(shown)
-                elif time.monotonic() - said > BEAT_SECONDS:
-                    said = time.monotonic()
-                    yield b": nothing new\n\n"
-        finally:
-            service.streams -= 1
-            gone.cancel()
-            stopping.cancel()
+    async def messages(ended: Ended) -> AsyncGenerator[bytes, None]:
+        shown, said = first, time.monotonic()
+        yield _event(shown)
+        while not is_over(ended):
+            await asyncio.wait(ended, timeout=LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+            try:
+                latest = await service.show(request.name)
+            except (LedgerUnavailable, ApiError):
+                latest = shown
+            if (latest.events, latest.status) != (shown.events, shown.status):
+                shown, said = latest, time.monotonic()
+                yield _event(shown)
+            elif time.monotonic() - said > streams.BEAT_SECONDS:
+                said = time.monotonic()
+                yield b": nothing new\n\n"
 
-    return Response(parts(), kind=b"text/event-stream", headers={b"cache-control": b"no-store"})
+    return streams.stream(service, request.receive, request.key, {b"cache-control": b"no-store"}, messages)
 
 
 def _event(shown: Shown) -> bytes:
     return b"event: state\nid: %d\ndata: %s\n\n" % (shown.events, shown.content)
-
-
-async def until_gone(receive: Receive) -> None:
-    """Return when the client has gone away."""
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 async def health(request: Request) -> Response:

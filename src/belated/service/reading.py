@@ -2,7 +2,8 @@
 
 import logging
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import NamedTuple, TypeVar
@@ -12,7 +13,7 @@ from belated.errors import InvalidValue, SnapshotError
 from belated.inference.method import Method, Options
 from belated.ledger.commands import Refused, View
 from belated.ledger.estimates import SettledDecisions, Totals
-from belated.ledger.events import ExperimentRecord, Status
+from belated.ledger.events import SECOND, ExperimentRecord, Status
 from belated.ledger.keeper import SettledSnapshot
 from belated.ledger.processor import CommandProcessor
 from belated.ledger.state import ExperimentState
@@ -131,7 +132,7 @@ class Reader:
         kept, taken = self._settled_of(name)
         number = taken.record.number
         with kept.lock:
-            if taken.until - kept.settled.position > SETTLED_AT_ONCE:
+            if taken.until - kept.settled.position > SETTLED_AT_ONCE and not kept.is_refused:
                 self._take_kept(kept, taken)
             is_all = kept.settled.advance(self._processor.ledger, number, taken.until, SETTLED_AT_ONCE)
             rounds = kept.settled.stream.rounds
@@ -154,26 +155,29 @@ class Reader:
                 record.settings.name,
                 error,
             )
+            kept.is_refused = True
             return
-        if found.position <= taken.until:
+        if found.until <= taken.until:  # it may know of arms that this worker does not know yet
             kept.settled, kept.rounds = found, found.stream.rounds
 
     def estimates(self, name: str, options: Options) -> bytes:
         """Return what is known of an experiment's arms, as JSON, from the decisions that were read."""
-        kept, taken = self._settled_of(name)
-        with kept.lock:
+        with self._locked(name) as (kept, taken):
             return encode(_shown_estimates(taken, self._method(kept, taken, options)))
 
-    def known(self, name: str) -> bytes:
+    def known(self, name: str, outcomes: str) -> bytes:
         """Return what is known of an experiment's arms and what was known along the way, as JSON, for pages."""
-        kept, taken = self._settled_of(name)
-        with kept.lock:
-            method = self._method(kept, taken, Options())
-            course, scale = kept.settled.course(method), taken.record.settings.scale
+        with self._locked(name) as (kept, taken):
+            method = self._method(kept, taken, Options(outcomes=outcomes))
+            scale, course, waiting = taken.record.settings.scale, None, None
+            if outcomes == "settled":
+                course = kept.settled.course(method)
+                waiting = kept.settled.waiting(self._processor.ledger, taken.record, taken.until)
             if course is not None and scale is not None:
                 course = course.in_units(scale)
             shown = None if course is None else views.course(course)
-            return encode(views.Known(_shown_estimates(taken, method), shown))
+            waits_for = None if waiting is None else views.WaitsFor(waiting.round, waiting.id, waiting.at / SECOND)
+            return encode(views.Known(_shown_estimates(taken, method), shown, waits_for))
 
     def _method(self, kept: "_Settled", taken: "_Taken", options: Options) -> Method:
         options = _with_label(taken.totals, options)
@@ -181,6 +185,15 @@ class Reader:
             return kept.settled.method(self._processor.ledger, taken.record, taken.totals, taken.until, options)
         except InvalidValue as error:
             raise ApiError("invalid", str(error), error.field) from None
+
+    @contextmanager
+    def _locked(self, name: str) -> Iterator[tuple["_Settled", "_Taken"]]:
+        """Have what was read of settled decisions to oneself, with a state that is as new."""
+        kept, taken = self._settled_of(name)
+        with kept.lock:
+            if kept.settled.until > taken.until:  # others have read on meanwhile
+                _, taken = self._settled_of(name)
+            yield kept, taken
 
     def _settled_of(self, name: str) -> tuple["_Settled", "_Taken"]:
         found = self._processor.read(name, _taken)
@@ -217,6 +230,8 @@ class _Settled:
 
     settled: SettledDecisions
     rounds: int = 0
+    is_refused: bool = False
+    """Whether what the ledger keeps cannot be used."""
     lock: Lock = field(default_factory=Lock)
     """Of whoever reads on."""
 

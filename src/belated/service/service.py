@@ -183,10 +183,10 @@ class Service:
         await self._read_settled(name)
         return await self.read_slowly(self.reader.estimates, name, options)
 
-    async def known(self, name: str) -> bytes:
+    async def known(self, name: str, outcomes: str) -> bytes:
         """Return what is known of an experiment's arms and what was known along the way, as JSON, for pages."""
         await self._read_settled(name)
-        return await self.read_slowly(self.reader.known, name)
+        return await self.read_slowly(self.reader.known, name, outcomes)
 
     async def _read_settled(self, name: str) -> None:
         await self.committer.load(name)

@@ -16,6 +16,7 @@ from belated.api.types import (
     Experiment,
     ExperimentEstimates,
     ExperimentTimeline,
+    LastDay,
     OutcomeCounts,
     Quantiles,
     Range,
@@ -26,7 +27,7 @@ from belated.ledger.base import Outline
 from belated.ledger.commands import Refused, View
 from belated.ledger.delay_histogram import BOUNDS, Sizes
 from belated.ledger.events import SECOND, Fate, when
-from belated.ledger.timeline import ARMS, OTHERS
+from belated.ledger.timeline import ARMS, HALF_HOUR, OTHERS
 from belated.service.errors import ApiError
 
 
@@ -114,7 +115,15 @@ def timeline(view: View) -> ExperimentTimeline:
             DelayCounts(labels[arm], good, list(each.counts))
             for (arm, good), each in sorted(state.timeline.delays.items())
         ],
+        last_decision=state.timeline.decided_at / SECOND if state.timeline.decided_at else None,
+        last_day=_last_day(state.timeline.half_hours),
     )
+
+
+def _last_day(counts: dict[int, list[int]]) -> LastDay:
+    numbers = range(min(counts), max(counts) + 1) if counts else range(0)
+    columns = [[counts.get(number, (0, 0))[k] for number in numbers] for k in (0, 1)]
+    return LastDay(numbers.start * HALF_HOUR / SECOND, HALF_HOUR / SECOND, *columns)
 
 
 def estimates(name: str, found: Estimates) -> ExperimentEstimates:
@@ -161,11 +170,21 @@ class ExperimentCourse(msgspec.Struct):
     known_at: int | None
 
 
+class WaitsFor(msgspec.Struct):
+    """The decision whose outcome holds up the verdict on all later ones."""
+
+    round: int
+    id: str | None
+    at: float
+    """When it was made, in seconds since 1970."""
+
+
 class Known(msgspec.Struct):
     """What pages show of what is known."""
 
     estimates: ExperimentEstimates
     course: ExperimentCourse | None
+    waits_for: WaitsFor | None
 
 
 def course(found: Course) -> ExperimentCourse:

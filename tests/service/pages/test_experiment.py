@@ -15,7 +15,7 @@ import msgspec
 import pytest
 from playwright.sync_api import Browser, Route, expect
 
-from belated.api.types import ArmTimeline, Deadline, ExperimentTimeline
+from belated.api.types import ArmTimeline, Deadline, ExperimentTimeline, LastDay
 from belated.ledger import open_ledger
 from belated.ledger.keys import new_key
 from belated.service.pages.experiment import grouped
@@ -38,6 +38,7 @@ def test_create_decide_observe_and_the_charts_move(tab: Tab, server: Server) -> 
     page.get_by_role("link", name="New experiment").click()
     page.get_by_label("Name").fill("moving")
     page.get_by_label("Arms, one on each line").fill("one\ntwo")
+    page.get_by_role("radio", name="Nothing: it will come").check()
     page.get_by_role("button", name="Create").click()
     expect(page.locator('[data-chart="shares"]')).to_have_text("There is too little to draw yet.")
     expect(page.locator("#latest")).to_contain_text("There is no decision yet.")
@@ -94,7 +95,7 @@ def test_a_page_whose_key_is_revoked_hears_nothing_more(browser: Browser, server
         page.goto("/experiments/minutes")
         expect(page.locator("#live")).to_have_text("live")
         ledger.revoke_key(key.id, 1)
-        expect(page.locator("#live")).to_have_text("you are signed out; open the page again to sign in")
+        expect(page.locator("#live")).to_have_text("you are signed out; sign in again")
         seen = page.locator('[data-show="rounds"]').text_content()
         with server.client() as client:
             decisions = client.decide_many("minutes", 5)
@@ -114,7 +115,7 @@ def test_a_page_whose_stream_is_refused_asks_again(tab: Tab) -> None:
             refused.append(route.request.url)
             route.fulfill(status=503)
 
-    page.route("**/live", refuse_once)
+    page.route("**/live*", refuse_once)
     sign_in(page)
     page.goto("/experiments/minutes")
     expect(page.locator("#live")).to_contain_text("does not answer")
@@ -128,7 +129,7 @@ def test_a_stream_that_falls_silent_is_opened_anew(tab: Tab) -> None:
     asked: list[Route] = []
     page.clock.install()
     sign_in(page)
-    page.route("**/live", lambda route: asked.append(route))  # neither answered nor refused
+    page.route("**/live*", lambda route: asked.append(route))  # neither answered nor refused
     page.goto("/experiments/minutes")
     page.clock.run_for(49_000)
     assert len(asked) == 1
@@ -143,7 +144,7 @@ def test_a_stream_that_falls_silent_is_opened_anew(tab: Tab) -> None:
 
 
 def test_a_page_on_which_nothing_happens_tells_how_long_ago_the_last_decision_was(tmp_path: Path) -> None:
-    often = {"belated.service.handlers.BEAT_SECONDS": 0.2}
+    often = {"belated.service.streams.BEAT_SECONDS": 0.2}
     with Server(Stores.fresh("sqlite", tmp_path), tmp_path / "log", constants=often) as server:
         with server.client() as client:
             client.create("quiet", ["a", "b"])
@@ -250,7 +251,7 @@ def test_limits_that_were_changed_meanwhile_are_not_undone(visitor: httpx.Client
     ],
 )
 def test_a_form_that_asks_for_what_cannot_be(visitor: httpx.Client, changed: dict[str, str], words: str) -> None:
-    form = {"token": token_of(ADMIN_KEY), "name": "impossible", "arms": "a\nb", "learner": "guarded"} | changed
+    form = {"token": token_of(ADMIN_KEY), "name": "impossible", "arms": "a\nb", "missing": "wait"} | changed
     answer = visitor.post("/new", data=form)
     assert answer.status_code == 422
     assert words in answer.text.partition('role="alert"')[2].partition("</p>")[0]
@@ -334,8 +335,8 @@ def test_how_much_better_the_leader_is_is_said(tab: Tab, server: Server) -> None
     assert found.uplift is not None
     assert pair.difference.value == 1.0
     expect(tab.page.locator('[data-show="compared"]')).to_have_text(
-        f"good compared with bad: +1 ({pair.difference.low:.3g} to 1). What was played compared with uniform play:"
-        f" +{found.uplift.value:.3g} ({found.uplift.low:.3g} to {found.uplift.high:.3g}) a decision."
+        f"good compared with bad: +1 ({pair.difference.low:.3g} to 1). The choices so far, compared with choosing"
+        f" uniformly: +{found.uplift.value:.3g} ({found.uplift.low:.3g} to {found.uplift.high:.3g}) a decision."
     )
     expect(tab.page.locator('[data-show="known-at"]')).to_contain_text("good wins from decision")
 
@@ -356,7 +357,7 @@ def test_a_stretch_that_has_only_begun_has_no_share_yet(tab: Tab, is_over: bool)
         route.fulfill(body=f'{first}id="data">{json.dumps(given)}</script>{rest}', content_type="text/html")
 
     sign_in(page)
-    page.route("**/live", lambda route: route.abort())
+    page.route("**/live*", lambda route: route.abort())
     page.route("**/experiments/minutes", answer)
     page.goto("/experiments/minutes")
     whole = lines if is_over else lines - 1
@@ -430,7 +431,7 @@ def test_the_story_of_a_decision(kind: str, tmp_path: Path) -> None:
             story = lines[::2]
             assert story[0] == f"decided as round 1: &#39;{made.arm}&#39;, with probability 0.5"
             assert story[1].startswith("report &#39;first&#39; after")
-            assert story[1].endswith("value 20, together 20; held until the deadline, or until all is reported")
+            assert story[1].endswith("value 20; held until the deadline, or until all is reported")
             assert story[2].endswith("value 29, together 49; added to what is held")
             assert story[3].startswith("settled after")
             assert story[3].endswith(": value 49; learned from")
@@ -439,7 +440,7 @@ def test_the_story_of_a_decision(kind: str, tmp_path: Path) -> None:
             assert http.get("/experiments/nobody/decisions?id=1").status_code == 404
             while "no outcome" not in (text := http.get("/experiments/late/decisions?id=missed").text):
                 assert "not settled yet" in text
-            assert "a loss of 1 was taken; learned from" in text
+            assert "which counts with reward 0; learned from" in text
             table = http.get("/experiments/late").text.partition('id="latest"')[2].partition("</table>")[0]
             assert f'<bdi>{missed.arm}</bdi></td><td class="word">no outcome in time</td>' in table
 
@@ -488,7 +489,9 @@ def test_ids_are_erased_once_that_is_confirmed(tab: Tab, visitor: httpx.Client, 
     page.get_by_text("Erase ids", exact=True).click()
     page.get_by_label("Ids like").fill("user-1*")
     page.get_by_role("button", name="Count them").first.click()
-    expect(page.locator("main")).to_contain_text("3 decisions of erasing, with an id like 'user-1*'.")
+    expect(page.locator("main")).to_contain_text(
+        "3 decisions of erasing with an id like 'user-1*' will lose their ids."
+    )
     page.get_by_role("button", name="Erase 3 ids").click()  # the browser asks for the box first
     expect(page.get_by_role("heading", level=1)).to_have_text("Erase ids")
     page.get_by_role("checkbox").check()
@@ -512,7 +515,8 @@ def test_ids_are_erased_once_that_is_confirmed(tab: Tab, visitor: httpx.Client, 
 
 def timeline(stretches: int, **more: Any) -> ExperimentTimeline:
     arm = ArmTimeline("a", list(range(stretches)), [1] * stretches, [0.5] * stretches, 3)
-    return ExperimentTimeline("one", 100.0, 2.0, [arm], list(range(10, 10 + stretches)), [], [])
+    day = LastDay(0.0, 1800.0, [], [])
+    return ExperimentTimeline("one", 100.0, 2.0, [arm], list(range(10, 10 + stretches)), [], [], None, day)
 
 
 @pytest.mark.parametrize("stretches", [1, 2, 59, 60, 61, 120, 239, 240])

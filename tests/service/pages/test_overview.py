@@ -14,11 +14,12 @@ from belated.api.types import (
     DelayQuantiles,
     Experiment,
     ExperimentTimeline,
+    LastDay,
     OutcomeCounts,
     Quantiles,
 )
-from belated.service.pages.overview import _grouped, _last_day
-from belated.service.pages.parts import last_decision, problems
+from belated.service.pages.overview import last_day
+from belated.service.pages.parts import last_decision, listed, problems, share_bar
 from belated.service.pages.session import COOKIE
 from belated.service.words import ago, duration, percent
 from support.browser import Tab
@@ -77,25 +78,58 @@ def test_what_is_wrong_is_said() -> None:
     assert problems(shown(300, counts(49, skipped=51), [(200, 50), (100, 50)], [said])) == [said]
 
 
-def timeline(begin: float, seconds: float, decisions: list[int]) -> ExperimentTimeline:
+def timeline(begin: float, seconds: float, decisions: list[int], day: LastDay | None = None) -> ExperimentTimeline:
     arms = [ArmTimeline("a", decisions, [0] * len(decisions), [0.0] * len(decisions))]
-    return ExperimentTimeline("one", begin, seconds, arms, [0] * len(decisions), [], [])
+    day = day or LastDay(0.0, 1800.0, [], [])
+    return ExperimentTimeline("one", begin, seconds, arms, [0] * len(decisions), [], [], None, day)
 
 
 def test_curves_are_of_the_last_day() -> None:
-    def curve(line: ExperimentTimeline, now: float) -> list[int]:
-        return _grouped(_last_day(line, [arm.decisions for arm in line.arms], now))
+    def curve(line: ExperimentTimeline, now: float) -> tuple[int, list[int]]:
+        return last_day(line, "decisions", now)
 
-    assert sum(_last_day(timeline(0.0, 10.0, [1] * 240), [[1] * 240], 2400.0)) == 240
-    assert _last_day(timeline(0.0, 86400.0, [7, 8, 9]), [[7, 8, 9]], 2.5 * 86400) == [8, 9]
-    assert curve(timeline(0.0, 10.0, [1, 2, 3, 4]), 40.0) == [1, 2, 3]
-    assert curve(timeline(0.0, 10.0, [5]), 4.0) == [5]
-    assert curve(timeline(0.0, 10.0, []), 4.0) == []
-    many = curve(timeline(0.0, 10.0, [1] * 240), 2400.0)
-    assert (len(many), set(many)) == (47, {5})
-    assert curve(timeline(0.0, 86400.0, [7, 8, 9]), 2.5 * 86400) == [8]
-    assert last_decision(timeline(0.0, 10.0, [1, 2, 0, 0]), 80.0) == "60 seconds ago"
-    assert last_decision(timeline(0.0, 10.0, [0, 0]), 80.0) == "never"
+    assert curve(timeline(0.0, 10.0, [1, 2, 3, 4]), 39.0) == (10, [1, 2, 3])
+    assert curve(timeline(0.0, 10.0, [5]), 4.0) == (5, [5])
+    assert curve(timeline(0.0, 10.0, []), 4.0) == (0, [])
+    assert curve(timeline(0.0, 10.0, [1, 2]), 45.0) == (3, [1, 2, 0, 0])  # nothing since
+    total, many = curve(timeline(0.0, 10.0, [1] * 240), 2399.0)
+    assert (total, len(many), set(many)) == (240, 47, {5})
+    total, seen = curve(timeline(0.0, 1800.0, [100] * 10 + [1] * 48), 58 * 1800.0 - 1.0)
+    assert (total, seen) == (48, [1] * 47)
+
+
+def test_of_an_old_experiment_the_last_day_is_counted_apart() -> None:
+    """Its stretches are days long."""
+    now = 400 * 86400.0
+    day = LastDay(now - 49 * 1800.0, 1800.0, [50] + [2] * 48, [3] * 49)
+    old = timeline(0.0, 3 * 86400.0, [5000] * 134, day)
+    total, curve = last_day(old, "decisions", now - 1.0)
+    assert (total, curve) == (96, [2] * 47)
+    assert last_day(old, "outcomes", now - 1.0)[0] == 3 * 48
+    assert last_day(old, "decisions", now + 12 * 3600.0)[0] == 48
+    total, curve = last_day(old, "decisions", now + 30 * 86400.0)
+    assert (total, set(curve), len(curve)) == (0, {0}, 47)
+
+
+def test_when_the_last_decision_was() -> None:
+    line = timeline(0.0, 3 * 86400.0, [5000] * 134)
+    assert last_decision(line, 80.0) == "never"
+    assert last_decision(msgspec.structs.replace(line, last_decision=20.0), 80.0) == "60 seconds ago"
+    assert last_decision(msgspec.structs.replace(line, last_decision=100.0), 80.0) == "now"  # another clock
+
+
+def test_bars_of_many_arms_are_short() -> None:
+    few = share_bar(shown(0, counts(0), [(0, 0)] * 2, []))
+    assert [(part["begin"], part["width"]) for part in few["parts"]] == [("0.000", "50.000"), ("50.000", "50.000")]
+    assert (len(few["legend"]), few["more"]) == (2, 0)
+    arms = [ArmState(k, k / 499500.0, 0, 0, None, k != 999, None, 0) for k in range(1000)]
+    bar = share_bar(msgspec.structs.replace(shown(0, counts(0), [], []), arms=arms))
+    assert [part["label"] for part in bar["parts"]] == [str(k) for k in range(975, 999)]
+    assert [part["label"] for part in bar["legend"]] == [str(k) for k in range(991, 999)]
+    assert bar["more"] == 999 - 8
+    arms = [ArmState(k, 0.0, 1000 * (k % 7 == 0), 0, None, True, None, 0) for k in range(1000)]
+    busy = msgspec.structs.replace(shown(0, counts(0), [], []), arms=arms)
+    assert [arm["label"] for arm in listed(busy)] == [str(k) for k in range(0, 700, 7)]
 
 
 def test_times_and_shares_in_words() -> None:

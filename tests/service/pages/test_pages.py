@@ -43,9 +43,11 @@ def test_over_https_the_cookie_goes_over_https_alone() -> None:
 
 def test_the_list_shows_and_finds_experiments(tab: Tab, server: Server) -> None:
     page = tab.page
+    with server.client() as client:
+        client.create("hostile", [HOSTILE, "tame"])
     sign_in(page)
     expect(page.get_by_role("link", name="button")).to_be_visible()
-    expect(page.locator("li", has_text="button").locator(".legend")).to_contain_text(HOSTILE)
+    expect(page.locator("li", has_text="hostile").locator(".legend")).to_contain_text(HOSTILE)
     page.get_by_label("Find").fill("minu")
     page.get_by_role("button", name="Show").click()
     expect(page.locator(".experiments li")).to_have_count(1)
@@ -93,6 +95,7 @@ def test_an_admin_key_acts(tab: Tab, server: Server) -> None:
     page.get_by_role("link", name="New experiment").click()
     page.get_by_label("Name").fill("no spaces please")
     page.get_by_label("Arms, one on each line").fill("a\nb\nc")
+    page.get_by_role("radio", name="Nothing: it will come").check()
     page.get_by_role("button", name="Create").click()
     expect(page.get_by_role("alert")).to_contain_text("letters, digits")
     assert page.get_by_label("Arms, one on each line").input_value() == "a\nb\nc"
@@ -279,7 +282,7 @@ def test_files_are_kept_under_an_address_that_changes_with_them(server: Server) 
 
 def test_a_key_in_the_address_fills_in_the_form(tab: Tab) -> None:
     page = tab.page
-    page.goto(f"/sign-in#{ADMIN_KEY}")
+    page.goto(f"/sign-in#key={ADMIN_KEY}")
     expect(page.get_by_label("Key")).to_have_value(ADMIN_KEY)
     assert ADMIN_KEY not in page.url
     page.keyboard.press("Enter")
@@ -314,7 +317,7 @@ def test_an_admin_of_some_experiments_acts_on_these_alone(server: Server) -> Non
     secret, key = new_key("some", "admin", experiments=("minutes", "later"))
     with closing(open_ledger(server.store)) as ledger:
         ledger.add_key(key)
-    form = {"token": token_of(secret), "arms": "a\nb", "learner": "guarded"}
+    form = {"token": token_of(secret), "arms": "a\nb", "learner": "guarded", "missing": "wait"}
     with httpx.Client(base_url=server.url, cookies={COOKIE: secret}, timeout=20) as http:
         assert "New experiment" not in http.get("/").text
         assert "Change it" in http.get("/experiments/minutes").text

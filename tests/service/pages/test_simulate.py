@@ -92,10 +92,10 @@ def test_the_stop_button_ends_the_process_and_the_next_one_begins(tab: Tab, serv
     (process,) = simulating(server.pid)
     other = page.context.new_page()
     other.goto("/simulate?" + urlencode(GUESS))
-    expect(other.locator("#state")).to_have_text("Another simulation is running; this one is next.")
+    expect(other.locator("#state")).to_have_text("Another simulation is running; this one waits for its turn.")
     assert simulating(server.pid) == [process]
     page.get_by_role("button", name="Stop").click()
-    expect(page.locator("#state")).to_have_text("Stopped.")
+    expect(page.locator("#state")).to_contain_text("Stopped after")
     expect(other.locator("#state")).to_have_text("Done: 20 runs.")
     wait_until_gone(process)
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from belated import simulate
-from belated.delays import ByLoss, Constant, Geometric, Never, NoDelay
+from belated.delays import ByLoss, Constant, Empirical, Geometric, Never, NoDelay
 from belated.environments import Bernoulli
 from belated.service.simulate import __main__, process
 from belated.service.simulate.__main__ import NICENESS
@@ -39,10 +39,11 @@ def test_it_gives_the_numbers_of_simulate() -> None:
     assert [each["runs"] for each in told] == list(range(1, RUNS + 1))
     assert [each["is_over"] for each in told] == [False] * (RUNS - 1) + [True]
     last = msgspec.convert(told[-1], Findings)
+    problem = problem_of(PLAN)
     expected = simulate(
         LEARNERS,
-        Bernoulli([0.8, 0.25]),
-        ByLoss(Geometric(10.0), Constant(50)),
+        problem.environment,
+        problem.delays,
         rounds=400,
         replications=RUNS,
         checkpoints=last.decisions,
@@ -60,14 +61,34 @@ def test_it_gives_the_numbers_of_simulate() -> None:
 
 
 def test_guesses_become_laws_of_delay() -> None:
-    found = problem_of(PLAN)
-    assert (found.environment, found.delays) == (Bernoulli([0.8, 0.25]), ByLoss(Geometric(10.0), Constant(50)))
-    assert (found.best, found.a_day) == ("green", 100.0)
-    assert problem_of(msgspec.structs.replace(PLAN, bad="alike")).delays == Geometric(10.0)
+    alike = problem_of(msgspec.structs.replace(PLAN, bad="alike"))
+    assert (alike.environment, alike.delays) == (Bernoulli([0.8, 0.25]), Geometric(10.0))
+    assert (alike.best, alike.a_day, alike.notes) == ("green", 100.0, ())
     never = problem_of(msgspec.structs.replace(PLAN, bad="never", delay=0.0)).delays
     assert isinstance(never, ByLoss)
     assert isinstance(never.good, NoDelay)
     assert isinstance(never.bad, Never)
+
+
+def test_good_outcomes_after_the_deadline_count_as_bad_ones() -> None:
+    """A delay is at most 49 rounds then, with the probabilities of the geometric law below that; margin: 0.5 %."""
+    found = problem_of(PLAN)
+    in_time = 1.0 - (10 / 11) ** 50
+    assert isinstance(found.environment, Bernoulli)
+    assert np.allclose(found.environment.means, [1.0 - 0.2 * in_time, 1.0 - 0.75 * in_time], rtol=1e-12)
+    assert isinstance(found.delays, ByLoss)
+    assert found.delays.bad == Constant(50)
+    good = found.delays.good
+    assert isinstance(good, Empirical)
+    assert good.delays.max() == 49
+    wanted = (10 / 11) ** np.arange(50) / 11 / in_time
+    assert np.abs(np.bincount(good.delays) / good.delays.size - wanted).max() < 0.005
+    assert found.notes == ("1% of good outcomes come after the deadline, and count as bad ones.",)
+    soon = problem_of(msgspec.structs.replace(PLAN, delay=0.0))
+    assert soon.notes == ()
+    assert soon.environment == Bernoulli([0.8, 0.25])
+    assert isinstance(soon.delays, ByLoss)
+    assert isinstance(soon.delays.good, NoDelay)
 
 
 def test_sentences_say_what_is_lost_and_when_one_knows() -> None:
@@ -134,7 +155,7 @@ def test_after_some_time_no_further_run_is_begun(monkeypatch: pytest.MonkeyPatch
     told: list[Any] = []
     monkeypatch.setattr(__main__, "MOST_SECONDS", 0.0)
     monkeypatch.setattr(__main__, "_tell", told.append)
-    __main__._play(PLAN)
+    __main__._play(msgspec.structs.replace(PLAN, bad="alike"))
     (only,) = told
     assert (only.runs, only.is_over, only.notes) == (1, True, [f"Time was up after 1 run of {RUNS}."])
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from belated.api.types import Experiment, NewArm
 from belated.ledger.changing import AddArm, MoveArm, SetLimits
 from belated.ledger.commands import Change, Command
 from belated.ledger.events import Status
@@ -9,7 +10,7 @@ from belated.service import handlers
 from belated.service.errors import ApiError
 from belated.service.http import Response
 from belated.service.pages.experiment import limits_text
-from belated.service.pages.forms import learner_choices, limits_of, new_experiment
+from belated.service.pages.forms import checked, learner_choices, limits_of, new_experiment
 from belated.service.pages.visit import Visit, address, page, redirect
 from belated.service.views import unwrap
 
@@ -29,50 +30,46 @@ async def create(visit: Visit) -> Response:
         message, field = error.problem.message, error.problem.field or ""
         choices = learner_choices()
         return page("new.html", visit, error.status, form=given, problem=message, field=field, choices=choices)
-    return redirect(address(body.name))
+    return redirect(f"{address(body.name)}?done=create")
 
 
 async def change(visit: Visit) -> Response:
     """Change an experiment as a form asks."""
     word = visit.scope["path"].rpartition("/")[2]
-    if word == "limits":
-        await _check_limits_are_as_seen(visit)
-    await visit.service.run(WORDS[word](visit), 1, lambda answer: unwrap(answer) and None)
-    return redirect(address(visit.name))
+    look = await visit.service.look(visit.name)
+    await visit.service.run(WORDS[word](visit, look.experiment), 1, lambda answer: unwrap(answer) and None)
+    return redirect(f"{address(visit.name)}?done={word}")
 
 
-def _status(status: Status) -> Callable[[Visit], Command]:
-    return lambda visit: Change(visit.name, status, key=visit.caller.number)
+def _status(status: Status) -> Callable[[Visit, Experiment], Command]:
+    return lambda visit, shown: Change(visit.name, status, key=visit.caller.number)
 
 
-def _archive(visit: Visit) -> Command:
+def _archive(visit: Visit, shown: Experiment) -> Command:
     if visit.given("sure") != "yes":
         raise ApiError("invalid", "archiving cannot be undone; tick the box to confirm it", "sure")
     return Change(visit.name, Status.ARCHIVED, key=visit.caller.number)
 
 
-def _add_arm(visit: Visit) -> Command:
-    if not visit.given("arm"):
-        raise ApiError("invalid", "the new arm needs a label", "arm")
-    return AddArm(visit.name, visit.given("arm"), key=visit.caller.number)
+def _add_arm(visit: Visit, shown: Experiment) -> Command:
+    arm = checked({"arm": visit.typed("arm")}, NewArm).arm
+    if str(arm) in (str(each.arm) for each in shown.arms):
+        raise ApiError("invalid", f"there is an arm {arm!r} already; one that was retired can be restored", "arm")
+    return AddArm(visit.name, arm, key=visit.caller.number)
 
 
-def _move_arm(retire: bool) -> Callable[[Visit], Command]:
-    return lambda visit: MoveArm(visit.name, visit.given("arm"), retire, key=visit.caller.number)
+def _move_arm(retire: bool) -> Callable[[Visit, Experiment], Command]:
+    return lambda visit, shown: MoveArm(visit.name, visit.given("arm"), retire, key=visit.caller.number)
 
 
-async def _check_limits_are_as_seen(visit: Visit) -> None:
-    """Refuse limits from a form that was made before somebody else changed them."""
-    look = await visit.service.look(visit.name)
-    if visit.given("before") != limits_text(look.experiment.limits):
+def _limits(visit: Visit, shown: Experiment) -> Command:
+    if visit.given("before") != limits_text(shown.limits):
         raise ApiError("invalid", "the limits were changed meanwhile, so nothing was set; look at them again", "before")
+    labels = {str(each.arm): each.arm for each in shown.arms}
+    return SetLimits(visit.name, limits_of(visit.fields, labels), key=visit.caller.number)
 
 
-def _limits(visit: Visit) -> Command:
-    return SetLimits(visit.name, limits_of(visit.fields), key=visit.caller.number)
-
-
-WORDS: dict[str, Callable[[Visit], Command]] = {
+WORDS: dict[str, Callable[[Visit, Experiment], Command]] = {
     "pause": _status(Status.PAUSED),
     "resume": _status(Status.ACTIVE),
     "archive": _archive,

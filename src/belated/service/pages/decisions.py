@@ -7,6 +7,7 @@ from belated.ledger.events import SECOND, Event, ExperimentSettings, Fate, Kind,
 from belated.service.handlers import record_of
 from belated.service.http import Response
 from belated.service.pages.visit import Visit, address, page
+from belated.service.reading import Look
 from belated.service.words import duration, moment
 from belated.templates.display import number
 
@@ -43,7 +44,7 @@ def _story(ledger: Ledger, name: str, id: str) -> list[Line]:
     made = ledger.decision(record.number, id) or ledger.decision(record.number, id.strip())
     if made is None:
         return []
-    labels = labels_of(record.settings, ledger.changes(record.number, record.events))
+    labels = labels_of(record.settings, ledger.changes(record.number, made.number))
     keys = {key.number: key.name for key in ledger.all_keys()}
     events = [made, *ledger.outcomes(record.number, [made.round])]
     lines = [Line(moment(each.at), _words(each, record.settings, labels), keys.get(each.key, "–")) for each in events]
@@ -59,7 +60,7 @@ def _words(event: Event, settings: ExperimentSettings, labels: list[str | int]) 
     after = f"after {duration(event.waited / SECOND)}"
     fate = _FATES.get(Fate(event.fate), "") if event.fate else ""
     if event.kind == Kind.DEFAULT:
-        return f"no outcome {after}: a loss of {number(event.loss)} was taken; {fate}"
+        return f"no outcome {after}, which counts with {_amount(event, settings)}; {fate}"
     if event.kind == Kind.SETTLED:
         return f"settled {after}: {_amount(event, settings)}; {fate}"
     word = f"report '{event.report}'" if event.report else "outcome"
@@ -70,7 +71,8 @@ def _amount(event: Event, settings: ExperimentSettings) -> str:
     """Return an outcome in the units in which it was reported."""
     scale = settings.scale
     if event.kind == Kind.REPORT:
-        return f"value {number(event.value)}, together {number(event.total)}"
+        together = f", together {number(event.total)}" if event.total != event.value else ""
+        return f"value {number(event.value)}{together}"
     if event.value is not None:
         return f"value {number(event.value)}"
     if event.total is not None:
@@ -78,11 +80,11 @@ def _amount(event: Event, settings: ExperimentSettings) -> str:
     return f"reward {number(1.0 - event.loss)}" if scale is None else f"value {number(scale.value(event.loss))}"
 
 
-def latest(ledger: Ledger, name: str) -> list[dict[str, Any]]:
-    """Return the latest decisions, the newest first, with what has come of them so far."""
-    record = record_of(ledger, name)
-    made = ledger.latest(record.number, LATEST)
-    labels = labels_of(record.settings, ledger.changes(record.number, record.events))
+def latest(ledger: Ledger, look: Look) -> list[dict[str, Any]]:
+    """Return the latest decisions of an experiment, the newest first, with what has come of them so far."""
+    record = record_of(ledger, look.experiment.name)
+    made = ledger.latest(record.number, look.events, LATEST)
+    labels = [arm.arm for arm in look.experiment.arms]
     came: dict[int, Event] = {}
     for event in ledger.outcomes(record.number, [each.round for each in made]):
         came[event.round] = event

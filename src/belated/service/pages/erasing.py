@@ -46,15 +46,18 @@ async def erase(visit: Visit) -> Response:
         raise ApiError("invalid", "erasing cannot be undone; tick the box to confirm it", "sure")
     task = visit.pages.begin(asyncio.to_thread(_erase, visit, which))
     await asyncio.wait([task], timeout=WAIT_SECONDS)
-    if task.done() and (error := task.exception()):
-        raise error
-    return redirect(address(visit.name) + "#history")
+    if task.done():
+        task.result()
+    return redirect(f"{address(visit.name)}?done={'erase' if task.done() else 'erasing'}")
 
 
 def _erase(visit: Visit, which: Which) -> None:
     ledger, name = visit.service.ledger, visit.name
     try:
         erased = forget(ledger, record_of(ledger, name), which, visit.service.stopping.is_set, visit.caller.number)
+        if visit.service.stopping.is_set():
+            what = f"ids of experiment {name}, {which.what},"
+            logger.warning("erasing %s was cut short by the end of the service; do it again", what)
         if erased and not ledger.scrub():
             logger.warning("ids of experiment %s were erased, but the log of %s has copies left", name, ledger.store)
     except (LedgerError, LedgerUnavailable) as error:

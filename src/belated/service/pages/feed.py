@@ -5,6 +5,7 @@ only while somebody watches. A page that takes its time misses what was in betwe
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncGenerator
 from contextlib import suppress
@@ -17,12 +18,14 @@ from belated.service.errors import ApiError
 from belated.service.http import Response
 from belated.service.pages import experiment
 from belated.service.pages.decisions import latest
-from belated.service.pages.streams import Ended, is_over, message, stream, wait_for
 from belated.service.pages.visit import Visit
 from belated.service.reading import Look
+from belated.service.streams import Ended, is_over, message, wait_for
 
 if TYPE_CHECKING:
     from belated.service.service import Service
+
+logger = logging.getLogger("belated.service")
 
 LOOK_SECONDS = 1.0
 """A page hears of changes at most this often."""
@@ -40,9 +43,10 @@ RETRY = b"retry: 1000\n\n"
 class Feed:
     """What the pages of one experiment are told."""
 
-    def __init__(self, service: "Service", name: str) -> None:
+    def __init__(self, service: "Service", name: str, outcomes: str) -> None:
         self._service = service
         self._name = name
+        self._outcomes = outcomes
         self._messages: dict[bytes, tuple[int, bytes]] = {}
         """The newest of each kind, with a number that grows."""
         self._count = 0
@@ -65,27 +69,26 @@ class Feed:
 
         Where there are very many events, and nobody has asked before, reading them waits until the page is there.
         """
-        if self._known is None and events > MANY_EVENTS:
-            return None
-        task = self._ask()
+        if self._known_events >= events or (self._known is None and events > MANY_EVENTS):
+            return self._known
+        task = self._ask(events)
         if task is not None:
             with suppress(TimeoutError, ApiError, LedgerUnavailable):
                 await asyncio.wait_for(asyncio.shield(task), seconds)
         return self._known
 
-    def _ask(self) -> "asyncio.Task[bytes] | None":
-        """Have estimates made, unless those there are will do."""
+    def _ask(self, events: int) -> "asyncio.Task[bytes] | None":
+        """Have estimates made of so many events or more, unless those there are will do."""
         if self._asking is None:
             if time.monotonic() < self._known_again:
                 return None
-            self._asking = asyncio.create_task(self._estimate())
+            self._asking = asyncio.create_task(self._estimate(events))
         return self._asking
 
-    async def _estimate(self) -> bytes:
+    async def _estimate(self, events: int) -> bytes:
         begun = time.monotonic()
         try:
-            before = self._seen.events if self._seen else -1
-            self._known, self._known_events = await self._service.known(self._name), before
+            self._known, self._known_events = await self._service.known(self._name, self._outcomes), events
             self._say(b"known", self._known)
             return self._known
         finally:
@@ -106,20 +109,26 @@ class Feed:
                 look = await self._service.look(self._name)
                 seen = self._seen
                 is_new = seen is None or (look.events, look.status) != (seen.events, seen.status)
-                made = await self._service.read(latest, self._service.ledger, self._name) if is_new else []
+                made = await self._service.read(latest, self._service.ledger, look) if is_new else []
             except (LedgerUnavailable, ApiError) as error:
-                self._seen = None
-                reason = error.problem.message if isinstance(error, ApiError) else str(error)
-                self._messages.pop(b"state", None)
-                self._say(b"problem", msgspec.json.encode(reason))
+                self._fail(error.problem.message if isinstance(error, ApiError) else str(error))
+            except Exception as error:
+                logger.exception("looking at experiment %s for its open pages failed: %s", self._name, error)
+                self._fail("the service could not look at this experiment; its log says why")
             else:
                 if is_new:
                     self._seen = look
                     self._messages.pop(b"problem", None)
                     self._say(b"state", experiment.data(look, made))
-                if look.events != self._known_events and (task := self._ask()) is not None:
+                if look.events != self._known_events and (task := self._ask(look.events)) is not None:
                     task.add_done_callback(_ignore)
             await asyncio.sleep(max(LOOK_SECONDS, self._service.streams / WATCHERS_A_SECOND))
+
+    def _fail(self, reason: str) -> None:
+        """Tell the pages why there is nothing new."""
+        self._seen = None
+        self._messages.pop(b"state", None)
+        self._say(b"problem", msgspec.json.encode(reason))
 
     def _beat(self) -> bytes:
         """Return a sign of life: the numbers that change by themselves, such as how long ago the last decision was."""
@@ -167,4 +176,4 @@ def _ignore(task: "asyncio.Task[bytes]") -> None:
 async def follow(visit: Visit) -> Response:
     """Stream what changes on the page of an experiment."""
     await visit.service.look(visit.name)  # an experiment that there is not is refused at once
-    return stream(visit, visit.pages.feed(visit.name).watch)
+    return visit.stream(visit.pages.feed(visit.name, experiment.count_of(visit)).watch)

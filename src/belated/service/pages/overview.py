@@ -1,16 +1,21 @@
 """The list of experiments: shares, the last day, what is outstanding, and what is wrong."""
 
+import math
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
+
+import msgspec
 
 from belated.api.types import Experiment, ExperimentTimeline
 from belated.ledger.base import Outline
 from belated.ledger.events import Status
 from belated.service.errors import ApiError
 from belated.service.http import Response
-from belated.service.pages.parts import arm_bars, last_decision, problems
+from belated.service.pages.parts import last_decision, problems, share_bar
 from belated.service.pages.visit import Visit, page
+from belated.service.reading import Look
+from belated.service.views import Known
 from belated.service.words import DAY
 from belated.templates.display import counted
 
@@ -25,6 +30,9 @@ CHOICES = {
     "archived": "archived",
 }
 """What the list can be narrowed to, by the word in the address."""
+KNOWN_SECONDS = 0.1
+VERDICTS_SECONDS = 0.4
+"""How long the list waits for the verdict on an experiment, and on all; those that take longer come the next time."""
 ATTENTION_SECONDS = 3.0
 """How long the list looks for experiments that need attention; what it has seen is remembered."""
 
@@ -43,11 +51,12 @@ async def show(visit: Visit) -> Response:
         found = [each for each in found if each.status.name.lower() == chosen]
     pages = max(1, -(-len(found) // ON_A_PAGE))
     at = min(_page(visit.query.get("page", "1")), pages)
-    rows = []
+    rows, give_up = [], time.monotonic() + VERDICTS_SECONDS
     for outline in found[(at - 1) * ON_A_PAGE : at * ON_A_PAGE]:
         try:
             look = await service.look(outline.name)
-            rows.append(row(look.experiment, look.timeline, time.time()))
+            verdict = await _verdict(visit, look, give_up)
+            rows.append(row(look.experiment, look.timeline, verdict, time.time()))
         except ApiError as error:
             rows.append({"name": outline.name, "status": outline.status.name.lower(), "damage": error.problem.message})
     readiness = service.readiness
@@ -55,6 +64,7 @@ async def show(visit: Visit) -> Response:
         "overview.html",
         visit,
         rows=rows,
+        alarms=sum(bool(each.get("problems") or each["damage"]) for each in rows),
         is_empty=not mine,
         wanted=wanted,
         chosen=chosen,
@@ -97,27 +107,50 @@ def _page(text: str) -> int:
     return max(1, int(text)) if text.isascii() and text.isdigit() and len(text) < 9 else 1
 
 
-def row(shown: Experiment, timeline: ExperimentTimeline, now: float) -> dict[str, Any]:
+async def _verdict(visit: Visit, look: Look, give_up: float) -> str:
+    """Return which arm wins, in a few words, if that is known or can be soon."""
+    seconds = min(KNOWN_SECONDS, give_up - time.monotonic())
+    known = await visit.pages.feed(look.experiment.name).known(max(0.0, seconds), look.events)
+    if known is None:
+        return "open it to see"
+    found = msgspec.json.decode(known, type=Known).estimates
+    if found.winner is not None:
+        return f"{found.winner} wins"
+    return "nothing is known yet" if found.leader is None else f"{found.leader} leads, not sure yet"
+
+
+def row(shown: Experiment, timeline: ExperimentTimeline, verdict: str, now: float) -> dict[str, Any]:
     """Return an experiment as the list shows it."""
     return {
         "name": shown.name,
         "status": shown.status,
         "damage": "",
-        "arms": arm_bars(shown),
+        "shares": share_bar(shown),
+        "verdict": verdict,
         "rounds": f"{shown.rounds:,}",
         "outstanding": f"{shown.outstanding:,}",
         "last": last_decision(timeline, now),
-        "decisions": _curve(timeline, [arm.decisions for arm in timeline.arms], now),
-        "outcomes": _curve(timeline, [arm.outcomes for arm in timeline.arms], now),
+        "decisions": _curve(*last_day(timeline, "decisions", now)),
+        "outcomes": _curve(*last_day(timeline, "outcomes", now)),
         "problems": problems(shown),
     }
 
 
-def _last_day(timeline: ExperimentTimeline, counts: Sequence[Sequence[int]], now: float) -> list[int]:
-    """Return the counts of the stretches of the last day, of all arms."""
-    totals = [sum(column) for column in zip(*counts, strict=True)]
-    first = max(0, int((now - DAY - timeline.begin) // timeline.seconds))
-    return totals[first:]
+def last_day(timeline: ExperimentTimeline, what: Literal["decisions", "outcomes"], now: float) -> tuple[int, list[int]]:
+    """Return how many decisions or outcomes there were in the last day, and the same over time.
+
+    Stretches of the timeline are used while they are short; those of an old experiment are longer than half an hour.
+    """
+    kept = timeline.last_day
+    if timeline.seconds <= kept.seconds:
+        begin, seconds = timeline.begin, timeline.seconds
+        counts = [sum(column) for column in zip(*(getattr(arm, what) for arm in timeline.arms), strict=True)]
+    else:
+        begin, seconds, counts = kept.begin, kept.seconds, getattr(kept, what)
+    first = max(0, math.ceil((now - DAY - begin) / seconds))
+    recent = counts[first:]
+    until_now = [0] * min(int((now - begin) // seconds) + 1 - max(first, len(counts)), math.ceil(DAY / seconds))
+    return sum(recent), _grouped([*recent, *until_now] if counts else [])
 
 
 def _grouped(counts: Sequence[int]) -> list[int]:
@@ -128,11 +161,9 @@ def _grouped(counts: Sequence[int]) -> list[int]:
     return [sum(counts[k : k + size]) for k in range(begin, len(counts), size)]
 
 
-def _curve(timeline: ExperimentTimeline, counts: Sequence[Sequence[int]], now: float) -> dict[str, Any]:
-    """Return a curve without axes, of 96 by 20, and the total."""
-    recent = _last_day(timeline, counts, now)
-    drawn = _grouped(recent)
-    most = max([*drawn, 1])
-    step = 96 / max(len(drawn) - 1, 1)
-    points = " ".join(f"{k * step:.1f},{19 - 18 * count / most:.1f}" for k, count in enumerate(drawn))
-    return {"points": points, "total": f"{sum(recent):,}"}
+def _curve(total: int, counts: Sequence[int]) -> dict[str, str]:
+    """Return a total, and a curve without axes, of 96 by 20."""
+    most = max([*counts, 1])
+    step = 96 / max(len(counts) - 1, 1)
+    points = " ".join(f"{k * step:.1f},{19 - 18 * count / most:.1f}" for k, count in enumerate(counts))
+    return {"points": points, "total": f"{total:,}"}

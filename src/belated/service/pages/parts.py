@@ -1,37 +1,73 @@
 """What the list and the page of an experiment both show of it."""
 
+from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
 
-from belated.api.types import Experiment, ExperimentTimeline
+from belated.api.types import Experiment, ExperimentTimeline, ShareLimits
 from belated.service.words import ago, percent
-from belated.templates.display import number
+from belated.templates.display import number, shortened
 
 COLOURS = 8
+MOST_LISTED = 100
+"""Arms in a table, those with the most decisions."""
+MOST_DRAWN = 24
+"""Arms in a bar of shares, those with the largest; the others are one."""
+MOST_NAMED = 8
+"""Arms in the legend of a bar."""
 LEAST_DECISIONS = 100
 """Of an experiment, or of an arm, before the lack of outcomes is worth a word."""
 MOST_THROWN_AWAY = 0.5
 
 
-def arm_bars(shown: Experiment) -> list[dict[str, Any]]:
-    """Return the arms with their shares, as a bar shows them."""
-    shares = [arm.probability if arm.present else 0.0 for arm in shown.arms]
-    begins = accumulate(shares[:-1], initial=0.0)
+def listed(shown: Experiment) -> list[dict[str, Any]]:
+    """Return the arms as a table lists them; of very many, those with the most decisions."""
+    places = _largest([arm.decisions for arm in shown.arms], MOST_LISTED)
+    shares = _shares(shown)
     return [
         {
             "label": str(arm.arm),
-            "share": share,
-            "percent": percent(share),
-            "begin": f"{100 * begin:.3f}",
-            "width": f"{100 * share:.3f}",
+            "percent": percent(shares[k]),
             "colour": k % COLOURS,
             "present": arm.present,
             "decisions": f"{arm.decisions:,}",
             "outcomes": f"{arm.outcomes:,}",
             "mean": mean_of(arm.mean_loss, arm.mean_value),
         }
-        for k, (arm, share, begin) in enumerate(zip(shown.arms, shares, begins, strict=True))
+        for k, arm in ((k, shown.arms[k]) for k in places)
     ]
+
+
+def share_bar(shown: Experiment) -> dict[str, Any]:
+    """Return the present shares of the arms, as a bar and its legend show them."""
+    shares = _shares(shown)
+    drawn = [k for k in _largest(shares, MOST_DRAWN) if shares[k] > 0.0]
+    begins = accumulate((shares[k] for k in drawn), initial=0.0)
+    parts = [
+        {
+            "label": str(shown.arms[k].arm),
+            "percent": percent(shares[k]),
+            "begin": f"{100 * begin:.3f}",
+            "width": f"{100 * shares[k]:.3f}",
+            "colour": k % COLOURS,
+        }
+        for k, begin in zip(drawn, begins, strict=False)
+    ]
+    named = set(_largest([shares[k] for k in drawn], MOST_NAMED))
+    legend = [part for k, part in enumerate(parts) if k in named]
+    present = sum(arm.present for arm in shown.arms)
+    return {"parts": parts, "legend": legend, "more": present - len(legend)}
+
+
+def _shares(shown: Experiment) -> list[float]:
+    """Return the share of each arm in the last decision, among those that take part now."""
+    total = sum(arm.probability for arm in shown.arms if arm.present) or 1.0
+    return [arm.probability / total if arm.present else 0.0 for arm in shown.arms]
+
+
+def _largest(values: Sequence[float], most: int) -> list[int]:
+    """Return the places of the largest values, in their order."""
+    return sorted(sorted(range(len(values)), key=lambda k: -values[k])[:most])
 
 
 def mean_of(loss: float | None, value: float | None) -> str:
@@ -43,11 +79,7 @@ def mean_of(loss: float | None, value: float | None) -> str:
 
 def last_decision(timeline: ExperimentTimeline, now: float) -> str:
     """Return how long ago the last decision was made."""
-    totals = [sum(column) for column in zip(*(arm.decisions for arm in timeline.arms), strict=True)]
-    last = next((k for k in range(len(totals) - 1, -1, -1) if totals[k]), None)
-    if last is None:
-        return "never"
-    return ago(max(0.0, now - timeline.begin - (last + 1) * timeline.seconds))
+    return "never" if timeline.last_decision is None else ago(max(0.0, now - timeline.last_decision))
 
 
 def problems(shown: Experiment) -> list[str]:
@@ -64,7 +96,7 @@ def problems(shown: Experiment) -> list[str]:
             if arm.present and arm.decisions >= LEAST_DECISIONS and not (arm.outcomes or outcomes.held)
         ]
         if starving:
-            found.append(f"No outcome has come of {', '.join(starving)}, though others have outcomes.")
+            found.append(f"No outcome has come of {shortened(starving)}, though others have outcomes.")
     if shown.reports != "first" and shown.missing == "wait" and outcomes.held >= LEAST_DECISIONS and not outcomes.used:
         found.append("No decision is settled yet: without a deadline, a report must say that it is final.")
     is_said = any("had skipped their" in warning for warning in shown.warnings)
@@ -74,3 +106,16 @@ def problems(shown: Experiment) -> list[str]:
             " learner had given up on their decisions."
         )
     return found
+
+
+def limits_words(limits: ShareLimits | None) -> str:
+    """Return limits of shares in words; nothing where there are none."""
+    if limits is None:
+        return ""
+    parts = []
+    for each in limits.arms:
+        low, high = each.range
+        parts.append(f"'{each.arm}' from {percent(low)} to {percent(high)}")
+    if limits.holdout:
+        parts.append(f"holdout {percent(limits.holdout)}")
+    return shortened(parts)

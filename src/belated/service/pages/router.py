@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, urlencode
 
 from starlette.types import Receive, Scope
 
-from belated.ledger.base import LedgerUnavailable
+from belated.ledger.base import LedgerError, LedgerUnavailable
 from belated.ledger.events import Status
 from belated.service.errors import ApiError
 from belated.service.http import Response
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-MOST_IDLE = 32
+MOST_IDLE = 64
 """Feeds that are kept though nobody watches, with the estimates that they have."""
 SIMULATIONS = 1
 """At once; others wait their turn."""
@@ -87,7 +87,7 @@ class Pages:
         self.attention: dict[str, tuple[int, Status, bool]] = {}
         """Which experiments needed attention when they were looked at: with so many events, in this status."""
         self.simulating = asyncio.Semaphore(SIMULATIONS)
-        self._feeds: OrderedDict[str, Feed] = OrderedDict()
+        self._feeds: OrderedDict[tuple[str, str], Feed] = OrderedDict()
         self._tasks: set[asyncio.Task[Any]] = set()
 
     async def answer(self, scope: Scope, receive: Receive) -> Response:
@@ -95,33 +95,39 @@ class Pages:
         path = scope["path"]
         if path.startswith(static_files.FIRST):
             return static_files.answer(path)
-        cookies, length = b"", None
-        for name, value in scope["headers"]:
-            if name == b"cookie":
-                cookies = value
-            elif name == b"content-length":
-                length = value
-        visit = Visit(self, scope, receive, dict(parse_qsl(scope["query_string"].decode("latin-1"))), length)
+        query = dict(parse_qsl(scope["query_string"].decode("latin-1")))
+        visit = Visit(self, scope, receive, query, dict(scope["headers"]))
         try:
-            await _let_in(visit, session.key_of(cookies) or "")
+            await _let_in(visit, session.key_of(visit.headers.get(b"cookie", b"")) or "")
             return await _route(visit, path)
         except ApiError as error:
             return _problem(visit, error)
         except LedgerUnavailable as error:
             return _problem(visit, ApiError("ledger_unavailable", str(error)))
+        except LedgerError as error:
+            return _problem(visit, ApiError("damaged", str(error)))
 
     def begin(self, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
         """Have something done, whether or not the page that asked for it is still there."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._done)
         return task
 
-    def feed(self, name: str) -> Feed:
-        """Return what the pages of an experiment are told; of experiments that nobody watches, a few are kept."""
-        feed = self._feeds.setdefault(name, Feed(self.service, name))
-        self._feeds.move_to_end(name)
-        for other in [name for name, each in self._feeds.items() if each.is_idle][:-MOST_IDLE]:
+    def _done(self, task: "asyncio.Task[Any]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # whoever failed has logged why
+
+    def feed(self, name: str, outcomes: str = "settled") -> Feed:
+        """Return what the pages of an experiment are told that count these outcomes.
+
+        Of experiments that nobody watches, a few are kept.
+        """
+        key = name, outcomes
+        feed = self._feeds.setdefault(key, Feed(self.service, name, outcomes))
+        self._feeds.move_to_end(key)
+        for other in [each for each in self._feeds if self._feeds[each].is_idle][:-MOST_IDLE]:
             del self._feeds[other]
         return feed
 

@@ -12,7 +12,7 @@ from belated.service.errors import ApiError
 
 COOKIE = "belated_key"
 _SECONDS = 30 * 86400
-_MOST_FIELDS = 20_000
+_MOST_FIELDS = 40_000
 
 
 def key_of(cookies: bytes) -> str | None:
@@ -39,7 +39,11 @@ def token_of(key: str) -> str:
 def form_of(body: bytes) -> dict[str, list[str]]:
     """Return the fields of a form, each with its values in order."""
     fields: dict[str, list[str]] = {}
-    for name, value in parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=_MOST_FIELDS):
+    try:
+        found = parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=_MOST_FIELDS)
+    except ValueError:
+        raise ApiError("bad_request", f"the form has more than {_MOST_FIELDS:,} fields") from None
+    for name, value in found:
         fields.setdefault(name, []).append(value)
     return fields
 

@@ -12,7 +12,7 @@ async def show(visit: Visit) -> Response:
 
 async def sign_in(visit: Visit) -> Response:
     """Give the browser its key, if that may see anything."""
-    key = visit.given("key")
+    key = visit.typed("key")
     try:
         await visit.service.auth.check(b"Bearer " + key.encode(), "read")
     except ApiError as error:

@@ -8,10 +8,10 @@ from urllib.parse import urlencode
 from belated.errors import InvalidValue
 from belated.service.errors import ApiError
 from belated.service.http import Response
-from belated.service.pages.streams import Ended, is_over, message, stream, wait_for
 from belated.service.pages.visit import Visit, page
 from belated.service.simulate.plan import MOST_ARMS, MOST_DECISIONS, RUNS, Plan, plan_of
 from belated.service.simulate.process import play
+from belated.service.streams import Ended, is_over, message, wait_for
 
 FIELDS = ("source", "experiment", "arms", "delay", "bad", "deadline", "a_day", "decisions")
 GUESS = {
@@ -88,7 +88,7 @@ async def run(visit: Visit) -> Response:
             work.cancel()
             await asyncio.wait([work])
 
-    return stream(visit, messages)
+    return visit.stream(messages)
 
 
 async def _simulate(visit: Visit, plan: Plan, told: "asyncio.Queue[bytes | None]") -> None:

@@ -1,5 +1,6 @@
 """A request for a page, and what every page has in common."""
 
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -10,6 +11,7 @@ from belated.service.auth import NOBODY, Caller
 from belated.service.errors import ApiError
 from belated.service.http import Request, Response, read_body
 from belated.service.pages import session, static_files
+from belated.service.streams import Ended, stream
 from belated.templates import render
 
 if TYPE_CHECKING:
@@ -28,7 +30,7 @@ HEADERS = {
     b"cache-control": b"no-store",
 }
 MOST_FORM = 65_536
-"""Bytes of a form."""
+"""Bytes of a form of somebody who has not signed in."""
 
 
 @dataclass
@@ -39,8 +41,7 @@ class Visit:
     scope: Scope
     receive: Receive
     query: dict[str, str]
-    length: bytes | None
-    """What the browser says is the length of its form."""
+    headers: dict[bytes, bytes]
     caller: Caller = NOBODY
     key: str = ""
     """Of whoever has signed in; nothing where nobody has."""
@@ -70,21 +71,33 @@ class Visit:
 
     @property
     def is_secure(self) -> bool:
-        return bool(self.scope.get("scheme") == "https")
+        """Whether the browser speaks HTTPS, as a proxy in front says it does."""
+        return self.headers.get(b"x-forwarded-proto", b"").strip().lower() == b"https"
 
     @property
     def origin(self) -> str:
         """Where the service is, as the browser sees it."""
-        host = next((value for name, value in self.scope["headers"] if name == b"host"), b"localhost:8000")
-        return f"{self.scope.get('scheme', 'http')}://{host.decode('latin-1')}"
+        host = self.headers.get(b"host", b"localhost:8000").decode("latin-1")
+        return f"{'https' if self.is_secure else 'http'}://{host}"
 
     def given(self, name: str) -> str:
-        """Return a field of the form, the first of that name; nothing where there is none."""
-        return (self.fields.get(name) or [""])[0].strip()
+        """Return a field of the form, the first of that name, as it is; nothing where there is none."""
+        return (self.fields.get(name) or [""])[0]
+
+    def typed(self, name: str) -> str:
+        """Return a field that somebody typed, without blanks around it."""
+        return self.given(name).strip()
 
     async def read_form(self) -> None:
-        """Read the form that was sent."""
-        self.fields = session.form_of(await read_body(self.receive, self.length, MOST_FORM))
+        """Read the form that was sent. Another site cannot have sent it: browsers say where a form comes from."""
+        if self.headers.get(b"sec-fetch-site") == b"cross-site":
+            raise ApiError("bad_request", "this form comes from another site")
+        most = self.service.limits.body if self.key else MOST_FORM
+        self.fields = session.form_of(await read_body(self.receive, self.headers.get(b"content-length"), most))
+
+    def stream(self, messages: Callable[[Ended], AsyncGenerator[bytes, None]]) -> Response:
+        """Return an answer that sends messages for as long as the page is open."""
+        return stream(self.service, self.receive, self.caller, HEADERS, messages)
 
     def request(self, body: Any = None, **query: str) -> Request:
         """Return what an operation of the API is asked for on behalf of this visit."""

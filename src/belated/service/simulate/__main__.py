@@ -45,7 +45,7 @@ def _end_with_whoever_asked() -> None:
 def _play(plan: Plan) -> None:
     problem = problem_of(plan)
     job = job_of(
-        LEARNERS,
+        [*LEARNERS, *filter(None, [problem.learner])],
         problem.environment,
         problem.delays,
         rounds=plan.decisions,

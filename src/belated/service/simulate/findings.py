@@ -50,7 +50,7 @@ def findings(problem: Problem, simulation: Simulation, is_over: bool) -> Finding
         after = simulation.known_after(name)
         learners.append(
             LearnerFindings(
-                NAMES.get(name, name),
+                NAMES.get(name, f"{name} (this experiment's)"),
                 _rounded(problem.size * mean),
                 _rounded(problem.size * np.where(np.isnan(low), mean, low)),
                 _rounded(problem.size * np.where(np.isnan(high), mean, high)),

@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 from belated.api.types import Deadline
 from belated.errors import InvalidValue
 from belated.ledger.base import Ledger
-from belated.ledger.events import SECOND, ExperimentRecord, Kind, labels_of
+from belated.ledger.events import SECOND, Event, ExperimentRecord, Kind, labels_of
 from belated.logs import Log
 from belated.service.simulate.plan import MOST_ARMS
 from belated.service.words import DAY
-from belated.templates.display import counted
+from belated.templates.display import counted, shortened
 
 MOST_EVENTS = 400_000
 """The latest events of an experiment that are read: decisions, and what came of them."""
@@ -57,14 +57,17 @@ def past_of(ledger: Ledger, record: ExperimentRecord) -> Past:
         else:
             notes.append("No decision is older than the deadline yet, so good outcomes count for too much.")
     left_out = int(np.count_nonzero(~usable))
-    labels, present = _arms(ledger, record)
+    changes = ledger.changes(record.number, record.events)
+    labels, present = _arms(record, changes)
+    if record.settings.share_floor or record.settings.limits or any(event.kind == Kind.LIMITS for event in changes):
+        notes.append("Left out: the experiment's limits of shares. Learners choose freely here.")
     counts = np.bincount(made.arms[usable], minlength=len(labels))
     kept = np.flatnonzero(present & (counts > 0))
     if not 2 <= kept.size <= MOST_ARMS:
         arms = counted(kept.size, "arm")
         raise InvalidValue(f"{name} has {arms} with settled outcomes; 2 to {MOST_ARMS} are needed", "experiment")
     if silent := [str(labels[k]) for k in np.flatnonzero(present & (counts == 0))]:
-        notes.append(f"Left out, since nothing of them is settled yet: {', '.join(silent)}.")
+        notes.append(f"Left out, since nothing of them is settled yet: {shortened(silent)}.")
     if left_out:
         notes.append(f"Left out, since they are not settled yet: {counted(left_out, 'decision')}.")
     if not isinstance(deadline, Deadline) and left_out > MANY * made.arms.size:
@@ -84,9 +87,10 @@ def past_of(ledger: Ledger, record: ExperimentRecord) -> Past:
         durations=made.waited[usable],
         in_seconds=True,
     )
-    span = max(float(made.at[-1] - made.at[0]), 1.0)
-    first = f"Outcomes and delays are drawn from {counted(log.arms.size, 'settled decision')} of {name}."
-    return Past(log, made.arms.size / span * DAY, (first, *notes))
+    first, last = np.quantile(made.at, [0.05, 0.95])  # a clock that was wrong at first, or jumped, does no harm
+    span = max(float(last - first) / 0.9, 1.0)
+    drawn = f"Outcomes and delays are drawn from {counted(log.arms.size, 'settled decision')} of {name}."
+    return Past(log, made.arms.size / span * DAY, (drawn, *notes))
 
 
 def _end(made: _Decisions) -> float:
@@ -108,9 +112,8 @@ def _decisions(ledger: Ledger, record: ExperimentRecord) -> _Decisions:
     return _Decisions(columns[0].astype(np.int64), *columns[1:])
 
 
-def _arms(ledger: Ledger, record: ExperimentRecord) -> tuple[list[str | int], NDArray[np.bool_]]:
+def _arms(record: ExperimentRecord, changes: list[Event]) -> tuple[list[str | int], NDArray[np.bool_]]:
     """Return the labels of all arms, and which of them take part now."""
-    changes = ledger.changes(record.number, record.events)
     labels = labels_of(record.settings, changes)
     present = np.ones(len(labels), dtype=np.bool_)
     for event in changes:

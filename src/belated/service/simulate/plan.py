@@ -84,9 +84,8 @@ def _arms(text: str) -> list[Arm]:
         except ValueError:
             percent = math.nan
         if not 0.0 <= percent <= 100.0:
-            raise InvalidValue(
-                f"{line[:100]!r} is not an arm and its rate; a line such as 'blue 2.5' is needed", "arms"
-            )
+            wanted = "a line such as 'blue 2.5' is needed, with a percentage from 0 to 100"
+            raise InvalidValue(f"{line[:100]!r} is not an arm and its rate; {wanted}", "arms")
         arms.append(Arm(label.rstrip(" ,:;\t") or f"arm {len(arms) + 1}", percent / 100.0))
         if arms[-1].label in (arm.label for arm in arms[:-1]):
             raise InvalidValue(f"there are two arms {arms[-1].label!r}; each needs a name of its own", "arms")

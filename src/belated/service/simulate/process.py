@@ -23,11 +23,13 @@ async def play(plan: Plan) -> AsyncGenerator[bytes, None]:
     try:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
+            "-P",  # not with what the working directory has
             "-m",
             "belated.service.simulate",
             stdin=PIPE,
             stdout=PIPE,
             limit=MOST_LINE,
+            start_new_session=True,  # Ctrl-C ends the service, which ends this
             env={name: value for name, value in os.environ.items() if name != "BELATED_ADMIN_KEY"},
         )
     except OSError as error:

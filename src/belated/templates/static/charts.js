@@ -5,6 +5,7 @@
 //   across   what x is, in a word
 //   format   number -> text
 //   from0    whether the scale begins at 0; range: where it begins and ends
+//   marks    times at which there is a dotted line
 //   more     what is said behind the legend, of what is not drawn
 //   also     rows of the table that are not drawn: [[name, number, …], …]
 //   empty    what is said where there is nothing to draw
@@ -83,8 +84,24 @@ function options(frame, picture) {
     cursor: { y: false, points: { size: 7 } }, legend: { show: false }, bands,
     axes: [{ ...axis, ...below }, { ...axis, size: 62, values: (_, at) => at.map(picture.format) }],
     series,
-    hooks: { setCursor: [plot => tell(frame, plot.cursor.idx)] },
+    hooks: { setCursor: [plot => tell(frame, plot.cursor.idx)], drawAxes: [plot => mark(plot, drawn.get(frame)?.picture ?? picture)] },
   };
+}
+
+function mark(plot, picture) {
+  const { ctx, bbox } = plot, [from, to] = [plot.scales.x.min, plot.scales.x.max];
+  ctx.save();
+  ctx.strokeStyle = colour("--soft");
+  ctx.lineWidth = devicePixelRatio;
+  ctx.setLineDash([2 * devicePixelRatio, 3 * devicePixelRatio]);
+  for (const at of (picture.marks ?? []).filter(each => each > from && each < to)) {
+    const x = Math.round(plot.valToPos(at, "x", true));
+    ctx.beginPath();
+    ctx.moveTo(x, bbox.top);
+    ctx.lineTo(x, bbox.top + bbox.height);
+    ctx.stroke();
+  }
+  ctx.restore();
 }
 
 function legend(frame, picture) {
@@ -111,7 +128,7 @@ function legend(frame, picture) {
 function tell(frame, k) {
   const { picture } = drawn.get(frame) ?? {};
   if (!picture) return;
-  const at = k ?? (picture.kind === "bars" ? null : picture.x.length - 1);
+  const at = k !== null && k < picture.x.length ? k : picture.kind === "bars" ? null : picture.x.length - 1;
   frame.querySelectorAll(".legend b").forEach((value, s) => {
     const { values, low, high } = picture.series[s];
     value.textContent = at === null ? "" : picture.format(values[at])

@@ -1,16 +1,18 @@
 // The page of an experiment: draws its charts, and follows the experiment while the page is open.
 import { percent, short, show } from "./charts.js";
 
+const TOGETHER = 5;  // points of which a mean over time is
 const ARMS = 8;  // of a chart; more curves cannot be told apart
 const AGAIN = 3000;  // milliseconds until a stream that was refused is tried again
 const SILENCE = 50000;  // milliseconds without a word, after which a stream is opened anew
 const here = document.getElementById("winner").dataset.name;
 const base = "/experiments/" + encodeURIComponent(here);
+const live = base + "/live?count=" + document.getElementById("winner").dataset.count;
 const content = id => JSON.parse(document.getElementById(id).textContent);
 const text = (where, name, value) => where.querySelectorAll(`[data-show="${name}"]`).forEach(each => {
   if (each.textContent !== value) each.textContent = value;
 });
-const rowOf = label => [...document.querySelectorAll("#arms tr")].find(each => each.dataset.arm === label);
+const rows = () => new Map([...document.querySelectorAll("#arms tr")].map(row => [row.dataset.arm, row]));
 let data = content("data"), known = content("known");
 
 function delayName(seconds) {
@@ -22,7 +24,7 @@ function delayName(seconds) {
 // How long outcomes took, from the first bin with something in it to the last. What never came is said, not drawn: it
 // would dwarf the rest.
 function delays(line, arm) {
-  const mine = each => arm === "" || String(each.arm) === arm;
+  const chosen = line.arms[arm]?.arm, mine = each => arm === "" || each.arm === chosen;
   const bounds = [...line.delay_bounds.map(delayName), "longer"];
   const sums = good => bounds.map((_, k) => sum(line.delays.filter(each => mine(each) && each.good === good).map(each => each.counts[k])));
   const good = sums(true), others = sums(false);
@@ -45,7 +47,7 @@ function busiest(arms, decisions) {
   const chosen = [...arms].sort((a, b) => decisions(b) - decisions(a)).slice(0, ARMS);
   return arms.filter(each => chosen.includes(each)).map((each, k) => ({ ...each, colour: "--arm" + k }));
 }
-const fewer = arms => arms.length > ARMS ? `${ARMS} of ${arms.length} arms are drawn, those with the most decisions.` : "";
+const fewer = arms => arms.length > ARMS ? `${ARMS} of ${short(data.n_arms)} arms are drawn, those with the most decisions.` : "";
 
 function charts() {
   const line = data.timeline, end = line.begin + line.outstanding.length * line.seconds, isOver = end <= data.now;
@@ -57,15 +59,17 @@ function charts() {
     : data.scale[0] + (data.scale[2] ? 1 - loss : loss) * (data.scale[1] - data.scale[0]);
   // the last stretch has only begun, and a share of few decisions jumps
   const whole = x.length > 2 && !isOver ? x.slice(0, -1) : x;
-  const over = (pick, format, more) => ({ kind: "time", across: "until", x: whole, format, more: fewer(arms), ...more,
+  const marks = [...document.querySelectorAll("#changes tr[data-at]")].map(row => Number(row.dataset.at));
+  const over = (pick, format, more) => ({ kind: "time", across: "until", x: whole, format, marks, more: fewer(arms), ...more,
     series: busiest(arms, ({ arm }) => sum(arm.decisions)).map(each => ({ ...each, values: whole.map((_, k) => pick(each.arm, k)) })) });
   show("shares", over((arm, k) => totals[k] ? arm.decisions[k] / totals[k] : null, percent, { from0: true }));
-  show("means", over((arm, k) => arm.outcomes[k] ? value(arm.losses[k] / arm.outcomes[k]) : null, short));
-  show("waiting", { kind: "time", across: "until", x, format: short, from0: true,
+  const lately = (values, k) => sum(values.slice(Math.max(0, k + 1 - TOGETHER), k + 1));
+  show("means", over((arm, k) => lately(arm.outcomes, k) ? value(lately(arm.losses, k) / lately(arm.outcomes, k)) : null, short));
+  show("waiting", { kind: "time", across: "until", x, format: short, marks, from0: true,
     series: [{ label: "outstanding", colour: "--accent", values: line.outstanding }] });
   const select = document.getElementById("delay-arm"), names = arms.map(each => each.label);
   if (select.options.length !== names.length + 1) {
-    for (const name of names.slice(select.options.length - 1)) select.add(new Option(name, name));
+    for (let k = select.options.length - 1; k < names.length; k++) select.add(new Option(names[k], k));
   }
   show("delays", delays(line, select.value));
 }
@@ -96,26 +100,39 @@ function facts(numbers) {
   for (const [name, value] of Object.entries(numbers)) text(document, name, value);
 }
 
+function problems(sentences) {
+  const frame = document.getElementById("problems");
+  if (sentences.join("\n") === [...frame.children].map(each => each.textContent).join("\n")) return;
+  while (frame.children.length > sentences.length) frame.lastElementChild.remove();
+  sentences.forEach((sentence, k) => {
+    const line = frame.children[k] ?? frame.appendChild(Object.assign(document.createElement("p"), { className: "problem" }));
+    line.textContent = sentence;
+  });
+}
+
 function state() {
   charts();
   latest(data.latest);
   facts(data.facts);
+  problems(data.problems);
+  const shown = rows();
   for (const arm of data.arms) {
-    const row = rowOf(arm.label);
+    const row = shown.get(arm.label);
     if (!row) continue;
     for (const field of ["percent", "decisions", "outcomes", ...(known ? [] : ["mean"])]) text(row, field, arm[field]);
   }
 }
 
-// What was known, and when. The scale is that of the later half: at first intervals reach from end to end.
+// What was known, and when. The scale is that of the last third: at first intervals reach from end to end.
 function course(found) {
   const decisions = Object.fromEntries(known.estimates.arms.map(each => [each.arm, each.decisions]));
   const all = found.arms.map((each, k) => ({ ...each, colour: "--arm" + k % ARMS })), arms = busiest(all, each => decisions[each.arm]);
-  const first = Math.floor(found.decisions.length / 2);
+  const first = Math.floor(2 * found.decisions.length / 3);
   const ends = arms.filter(each => each.means.at(-1) !== null).flatMap(({ lows, highs }) => [...lows.slice(first), ...highs.slice(first)])
     .filter(each => each !== null);
   show("course", { kind: "log", across: "after decision", x: found.decisions, format: short,
-    empty: known.estimates.used && !found.arms.length ? "It is kept for up to 24 arms." : "Too little is settled yet.",
+    empty: known.estimates.outcomes !== "settled" ? "It is drawn where decisions count in their order."
+      : known.estimates.used && !found.arms.length ? "It is kept for up to 24 arms." : "Too little is settled yet.",
     ...(ends.length ? { range: [Math.min(...ends), Math.max(...ends)] } : {}),
     more: fewer(all), series: arms.map(({ arm, means, lows, highs, colour }) => ({ label: String(arm), colour, values: means, low: lows, high: highs })) });
   text(document, "known-at", found.known_at === null ? "" : `${found.winner} wins from decision ${found.known_at.toLocaleString("en")} on.`);
@@ -128,8 +145,21 @@ function compared({ leader, rival, differences, uplift }) {
   const found = differences.find(each => each.arm === leader && each.other === rival), parts = [];
   if (found && found.difference.value !== null)
     parts.push(`${leader} compared with ${rival}: ${signed(found.difference)}.`);
-  if (uplift && uplift.low < uplift.high) parts.push(`What was played compared with uniform play: ${signed(uplift)} a decision.`);
+  if (uplift && uplift.low < uplift.high) parts.push(`The choices so far, compared with choosing uniformly: ${signed(uplift)} a decision.`);
+  const most = data.timeline && [...data.arms].sort((a, b) => parseFloat(b.percent) - parseFloat(a.percent))[0];
+  if (leader !== null && most && most.label !== String(leader))
+    parts.push(`The learner now chooses ${most.label} most (${most.percent}): it goes by the newest outcomes, too.`);
   return parts.join(" ");
+}
+
+// The decision that holds up the verdict on all later ones.
+function holding(decision) {
+  if (!decision) return [];
+  const item = document.createElement("li"), at = new Date(1000 * decision.at).toISOString().slice(0, 19).replace("T", " ");
+  const id = decision.id === null ? "an id that was erased" : document.createElement("a");
+  if (decision.id !== null) { id.textContent = decision.id; id.href = base + "/decisions?id=" + encodeURIComponent(decision.id); }
+  item.append(`Decision ${short(decision.round)}, made ${at} UTC, has `, id, ".");
+  return [item];
 }
 
 function estimates() {
@@ -141,13 +171,15 @@ function estimates() {
     const item = document.createElement("li");
     item.textContent = note;
     return item;
-  }));
+  }), ...holding(known.waits_for));
   const seen = found.arms.map(each => each.mean), left = Math.min(...seen.map(each => each.low)), right = Math.max(...seen.map(each => each.high));
   const place = value => right > left ? 100 * (value - left) / (right - left) : 50;
-  for (const { arm, mean } of found.arms) {
-    const row = rowOf(String(arm));
+  const shown = rows();
+  for (const { arm, mean, outcomes } of found.arms) {
+    const row = shown.get(String(arm));
     if (!row) continue;
-    for (const [field, value] of [["mean", mean.value], ["low", mean.low], ["high", mean.high]]) text(row, field, short(value));
+    const numbers = { mean: mean.value, low: mean.low, high: mean.high, counted: outcomes };
+    for (const [field, value] of Object.entries(numbers)) text(row, field, short(value));
     const range = row.querySelector(".range"), point = row.querySelector(".point");
     range.setAttribute("x", place(mean.low));
     range.setAttribute("width", place(mean.high) - place(mean.low));
@@ -158,24 +190,34 @@ function estimates() {
 }
 
 // Arms, status or limits have changed: take the parts of the page that show them from the page as it is now.
+// A part that somebody is using is taken when they leave it.
+let isOld = false;
 async function renew() {
   const answer = await fetch(location.href);
   if (!answer.ok) return;
   const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+  isOld = false;
   for (const part of document.querySelectorAll("[data-part]")) {
     const fresh = page.getElementById(part.id);
-    if (fresh && !part.contains(document.activeElement)) part.replaceChildren(...fresh.childNodes);
+    if (part.contains(document.activeElement)) isOld = true;
+    else if (fresh) part.replaceChildren(...fresh.childNodes);
   }
   connected(true);
   state();
   estimates();
 }
 
-const say = words => { document.getElementById("live").textContent = words; };
-const connected = is => say(is ? "live" : "the service does not answer; trying again");
+document.addEventListener("focusout", () => setTimeout(() => { if (isOld) renew(); }));
+
+function say(words, isBad = true) {
+  const place = document.getElementById("live");
+  place.textContent = words;
+  place.classList.toggle("bad", isBad);
+}
+const connected = is => say(is ? "live" : "the service does not answer; trying again", !is);
 
 function follow() {
-  const stream = new EventSource(base + "/live");
+  const stream = new EventSource(live);
   // A connection can be lost without a word, as when a computer sleeps: then the signs of life stop.
   let silence;
   const heard = () => {
@@ -206,11 +248,21 @@ function follow() {
 // A browser gives up on a stream that is refused. Find out why: whoever is signed out is sent to the sign-in.
 async function reopen() {
   let answer;
-  try { answer = await fetch(base, { method: "HEAD" }); } catch { /* not there; the stream will tell */ }
-  if (answer?.redirected) say("you are signed out; open the page again to sign in");
+  try { answer = await fetch(live, { method: "HEAD" }); } catch { /* not there; the stream will tell */ }
+  if (answer?.redirected) return signedOut();
+  if (answer?.status === 503) { say("too many pages are open, or the service is busy; trying again"); setTimeout(reopen, AGAIN); }
   else follow();
 }
 
+function signedOut() {
+  const link = document.createElement("a");
+  link.href = "/sign-in?to=" + encodeURIComponent(location.pathname);
+  link.textContent = "sign in again";
+  say("you are signed out; ");
+  document.getElementById("live").append(link);
+}
+
+if (location.search.includes("done=")) history.replaceState(null, "", location.pathname + location.hash);
 state();
 estimates();
 follow();

@@ -2,7 +2,7 @@
 import { percent, short, show } from "./charts.js";
 
 const at = id => document.getElementById(id);
-const COLOURS = ["--arm0", "--arm1", "--arm3", "--arm5"];
+const COLOURS = ["--arm0", "--arm1", "--arm3", "--arm5", "--arm2"];
 const stream = new EventSource(at("results").dataset.run);
 
 function end(words) {
@@ -27,7 +27,7 @@ function draw(found) {
     series: curves(each => ({ values: from0(each.known) })) });
 }
 
-stream.addEventListener("waiting", () => { at("state").textContent = "Another simulation is running; this one is next."; });
+stream.addEventListener("waiting", () => { at("state").textContent = "Another simulation is running; this one waits for its turn."; });
 stream.addEventListener("found", message => {
   const found = JSON.parse(message.data);
   at("progress").value = found.runs;
@@ -41,4 +41,4 @@ stream.addEventListener("problem", message => { end(JSON.parse(message.data).pro
 stream.addEventListener("over", () => { if (!at("stop").hidden) end("It ended early; the log of the service says why."); });
 stream.onopen = () => { if (at("state").textContent === "Starting.") at("state").textContent = "Starting; the very first simulation compiles for up to a minute."; };
 stream.onerror = () => end("The service does not answer; try again.");
-at("stop").addEventListener("click", () => end("Stopped."));
+at("stop").addEventListener("click", () => end(`Stopped after ${at("progress").value} of ${at("progress").max} runs.`));
