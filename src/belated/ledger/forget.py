@@ -32,7 +32,7 @@ class Ids:
     what = "by id"
 
     def find(self, ledger: Ledger, record: ExperimentRecord) -> Iterator[tuple[str, int | None]]:
-        for chunk in _chunks((id, None) for id in dict.fromkeys(self.ids)):
+        for chunk in _chunks((id, None) for id in dict.fromkeys(self.ids) if "\0" not in id):
             with ledger.transaction() as transaction:
                 known = transaction.lock(record.number, _NO_TAIL, [id for id, _ in chunk]).known
             yield from dict.fromkeys(known).items()

@@ -403,7 +403,7 @@ class SqlLedger(Ledger):
         return [Result(*row) for row in self._read(RESULTS[hears], (experiment, after, until, most))]
 
     def decision(self, experiment: int, id: str) -> Event | None:
-        rows = self._read(DECISION, (experiment, id))
+        rows = [] if "\0" in id else self._read(DECISION, (experiment, id))
         return event_of(rows[0]) if rows else None
 
     def latest(self, experiment: int, until: int, most: int) -> list[Event]:
