@@ -4,7 +4,7 @@ import random
 from itertools import pairwise
 
 from belated.ledger.events import SECOND
-from belated.ledger.timeline import ARMS, MOST, OTHERS, Timeline
+from belated.ledger.timeline import ARMS, HALF_HOUR, HALF_HOURS, MOST, OTHERS, Timeline
 
 BEGIN = 1_700_000_000 * SECOND
 
@@ -80,3 +80,22 @@ def test_stretches_become_longer_when_there_would_be_one_too_many() -> None:
     assert timeline.width == 2.0
     assert [each.outstanding for each in timeline] == [*range(1, MOST, 2), 7]  # at the end of each
     assert [each.decisions[0] for each in timeline] == [2] * (MOST // 2) + [1]
+
+
+def test_the_last_day_is_counted_in_half_hours() -> None:
+    timeline, hour = Timeline(), 3600 * SECOND
+    assert (timeline.decided_at, timeline.half_hours) == (0, {})
+    for k in range(100):
+        timeline.decided(BEGIN + k * hour, 0, 0)
+        timeline.came(BEGIN + k * hour + hour // 2, 0, 1.0, 0)
+    assert timeline.decided_at == BEGIN + 99 * hour
+    last = (BEGIN + 99 * hour + hour // 2) // HALF_HOUR
+    assert min(timeline.half_hours) == last - HALF_HOURS + 1
+    assert timeline.half_hours[last] == [0, 1]
+    assert timeline.half_hours[last - 1] == [1, 0]
+    assert [sum(column) for column in zip(*timeline.half_hours.values(), strict=True)] == [24, 25]
+    timeline.decided(BEGIN, 0, 0)  # a clock that went back by days
+    assert timeline.decided_at == BEGIN + 99 * hour
+    assert len(timeline.half_hours) == HALF_HOURS
+    again = Timeline.from_lists(timeline.to_lists())
+    assert (again.decided_at, again.half_hours) == (timeline.decided_at, timeline.half_hours)

@@ -156,9 +156,9 @@ function compared({ leader, rival, differences, uplift }) {
 function holding(decision) {
   if (!decision) return [];
   const item = document.createElement("li"), at = new Date(1000 * decision.at).toISOString().slice(0, 19).replace("T", " ");
-  const id = decision.id === null ? "an id that was erased" : document.createElement("a");
+  const id = decision.id === null ? "lost, since it was erased" : document.createElement("a");
   if (decision.id !== null) { id.textContent = decision.id; id.href = base + "/decisions?id=" + encodeURIComponent(decision.id); }
-  item.append(`Decision ${short(decision.round)}, made ${at} UTC, has `, id, ".");
+  item.append(`Decision ${short(decision.round)}, made ${at} UTC, has the id `, id, ".");
   return [item];
 }
 
