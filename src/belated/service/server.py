@@ -91,7 +91,7 @@ def serve(settings: ServerSettings) -> int:
     listening = listen(settings.host, settings.port)  # refused where somebody else listens
     host, port = listening.getsockname()[:2]
     where = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-    said = f"belated serves {where}  (description: {where}/docs)"
+    said = f"belated serves {where}  (pages: {where}/, API: {where}/docs)"
     if settings.log_format == "json":
         set_up(settings.log_format)
         logger.info(said)
