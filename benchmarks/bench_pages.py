@@ -54,9 +54,7 @@ def million_rows(folder: Path) -> list[Row]:
             begun = time.perf_counter()
             page = http.get(PAGE, timeout=60).raise_for_status()
             first = time.perf_counter() - begun
-            until = begun + 120
-            while "wins" not in _verdict(http) and "leads" not in _verdict(http) and time.perf_counter() < until:
-                time.sleep(0.1)
+            _until_known(http)
             known = time.perf_counter() - begun
             rows += [
                 (
@@ -71,9 +69,13 @@ def million_rows(folder: Path) -> list[Row]:
     return rows
 
 
-def _verdict(http: httpx.Client) -> str:
-    text = http.get(PAGE, timeout=60).raise_for_status().text
-    return text.partition('data-show="verdict"')[2].partition("</p>")[0]
+def _until_known(http: httpx.Client) -> None:
+    """Listen as the page does, until it hears what is known."""
+    with http.stream("GET", f"{PAGE}/live", timeout=120) as answer:
+        for line in answer.iter_lines():
+            if line == "event: known":
+                return
+    raise RuntimeError("the page did not hear what is known")
 
 
 def overview_rows(folder: Path) -> list[Row]:
