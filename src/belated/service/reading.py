@@ -38,6 +38,10 @@ MOST_SHOWN = 64
 """Experiments of which what was shown last is kept: more than the list shows on a page."""
 
 
+MOST_ARMS = 200
+"""Arms of which pages are told what is known, those with the most decisions: more than they list."""
+
+
 class Shown(NamedTuple):
     """An experiment as it was shown."""
 
@@ -177,7 +181,9 @@ class Reader:
                 course = course.in_units(scale)
             shown = None if course is None else views.course(course)
             waits_for = None if waiting is None else views.WaitsFor(waiting.round, waiting.id, waiting.at / SECOND)
-            return encode(views.Known(_shown_estimates(taken, method), shown, waits_for))
+            found = _shown_estimates(taken, method)
+            found.arms = sorted(found.arms, key=lambda arm: -arm.decisions)[:MOST_ARMS]
+            return encode(views.Known(found, shown, waits_for))
 
     def _method(self, kept: "_Settled", taken: "_Taken", options: Options) -> Method:
         options = _with_label(taken.totals, options)

@@ -55,6 +55,18 @@ def test_a_look_that_fails_is_told_and_the_next_one_follows(
     assert "looking at experiment one for its open pages failed: no such arm" in caplog.text
 
 
+def test_estimates_that_fail_are_logged_and_the_page_is_shown_without(caplog: pytest.LogCaptureFixture) -> None:
+    async def known(name: str, outcomes: str) -> bytes:
+        raise OverflowError(f"{outcomes} outcomes of {name}")
+
+    async def ask() -> bytes | None:
+        return await Feed(cast(Any, SimpleNamespace(known=known)), "one", "settled").known(1.0, 5)
+
+    assert asyncio.run(ask()) is None
+    (line,) = caplog.messages
+    assert line == "estimating experiment one for its pages failed: OverflowError('settled outcomes of one')"
+
+
 def test_a_problem_whose_count_grows_does_not_load_the_page_again(tab: Tab, server: Server) -> None:
     page, loads = tab.page, []
 

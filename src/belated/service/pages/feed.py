@@ -73,7 +73,7 @@ class Feed:
             return self._known
         task = self._ask(events)
         if task is not None:
-            with suppress(TimeoutError, ApiError, LedgerUnavailable):
+            with suppress(Exception):  # what fails is logged; the page is shown without a verdict
                 await asyncio.wait_for(asyncio.shield(task), seconds)
         return self._known
 
@@ -83,6 +83,7 @@ class Feed:
             if time.monotonic() < self._known_again:
                 return None
             self._asking = asyncio.create_task(self._estimate(events))
+            self._asking.add_done_callback(self._estimated)
         return self._asking
 
     async def _estimate(self, events: int) -> bytes:
@@ -95,6 +96,12 @@ class Feed:
             now = time.monotonic()
             self._known_again = now + max(KNOWN_SECONDS, KNOWN_TIMES * (now - begun))
             self._asking = None
+
+    def _estimated(self, task: "asyncio.Task[bytes]") -> None:
+        """Take an error, whether or not somebody waits for it: the next look tries again."""
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not isinstance(error, ApiError | LedgerUnavailable):
+            logger.error("estimating experiment %s for its pages failed: %r", self._name, error)
 
     def _say(self, kind: bytes, content: bytes) -> None:
         self._count += 1
@@ -120,8 +127,8 @@ class Feed:
                     self._seen = look
                     self._messages.pop(b"problem", None)
                     self._say(b"state", experiment.data(look, made))
-                if look.events != self._known_events and (task := self._ask(look.events)) is not None:
-                    task.add_done_callback(_ignore)
+                if look.events != self._known_events:
+                    self._ask(look.events)
             await asyncio.sleep(max(LOOK_SECONDS, self._service.streams / WATCHERS_A_SECOND))
 
     def _fail(self, reason: str) -> None:
@@ -165,12 +172,6 @@ class Feed:
                 self._pump = None
                 self._seen = None
                 self._messages = {kind: each for kind, each in self._messages.items() if kind == b"known"}
-
-
-def _ignore(task: "asyncio.Task[bytes]") -> None:
-    """Take an error that nobody waits for: the next look tries again."""
-    if not task.cancelled():
-        task.exception()
 
 
 async def follow(visit: Visit) -> Response:
