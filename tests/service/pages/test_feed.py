@@ -191,6 +191,11 @@ def test_which_outcomes_cannot_be_counted_is_said(visitor: httpx.Client) -> None
     assert visitor.get("/experiments/minutes/live?count=all").status_code == 422
 
 
+def test_of_an_experiment_that_there_is_not_there_is_no_stream(visitor: httpx.Client) -> None:
+    with visitor.stream("GET", "/experiments/nobody/live") as answer:
+        assert answer.status_code == 404
+
+
 def test_of_many_arms_the_others_are_one(tab: Tab, server: Server) -> None:
     """The timeline tells 24 apart; the page lists a hundred."""
     page = tab.page

@@ -186,10 +186,10 @@ def data(look: Look, decisions: list[dict[str, Any]]) -> bytes:
     content = {
         "now": now,
         "facts": facts(look, now),
-        "arms": (arms := listed(shown)),
+        "arms": listed(shown),
         "n_arms": len(shown.arms),
         "problems": problems(shown),
-        "form": [shown.status, [[arm["label"], arm["present"]] for arm in arms], len(shown.arms), shown.limits],
+        "form": [shown.status, len(shown.arms), [arm.arm for arm in shown.arms if not arm.present], shown.limits],
         "scale": None if scale is None else [scale.lowest, scale.highest, scale.better == "higher"],
         "latest": decisions,
         "timeline": grouped(look.timeline, MOST_POINTS),
