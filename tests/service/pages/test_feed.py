@@ -75,7 +75,7 @@ def test_a_problem_whose_count_grows_does_not_load_the_page_again(tab: Tab, serv
             loads.append(request.url)
 
     with server.client() as client:
-        client.create("silent", ["a", "b"])
+        client.create("silent", ["a", "b"], seed=3)
         client.decide_many("silent", 99)
         sign_in(page)
         page.goto("/experiments/silent")
@@ -84,8 +84,8 @@ def test_a_problem_whose_count_grows_does_not_load_the_page_again(tab: Tab, serv
         page.on("request", note)
         client.decide_many("silent", 51)
         expect(page.locator("#problems")).to_have_text("No outcome of 150 decisions has been reported yet.")
-        client.decide_many("silent", 50)
-        expect(page.locator("#problems")).to_have_text("No outcome of 200 decisions has been reported yet.")
+        client.decide_many("silent", 250)
+        expect(page.locator("#problems")).to_have_text("No outcome of 400 decisions has been reported yet.")
         assert loads == []
         made = client.decide_many("silent", 1)
         client.observe_many("silent", rewards={each.id: 1.0 for each in made})
