@@ -240,9 +240,31 @@ def test_the_list_says_which_arm_wins(visitor: httpx.Client, server: Server) -> 
             made = client.decide_many("won", 200)
             client.observe_many("won", rewards={each.id: float(each.arm == "good") for each in made})
         client.create("nothing-yet", ["a", "b"])
+        client.create("close", ["one", "other"])
+        made = client.decide_many("close", 40)
+        client.observe_many("close", rewards={each.id: float(k % 2) for k, each in enumerate(made)})
     until = time.monotonic() + 30
     while True:  # it takes no longer than the list may take, so perhaps it comes the next time
         page = visitor.get("/").text
-        if "good wins" in page and "nothing is known yet" in page:
+        if "good wins" in page and "nothing is known yet" in page and " leads, not sure yet" in page:
             break
         assert time.monotonic() < until
+    assert "one wins" not in page
+    assert "other wins" not in page
+
+
+def test_what_needs_attention_is_looked_at_anew_when_something_has_changed(
+    visitor: httpx.Client, server: Server
+) -> None:
+    def listed() -> bool:
+        return "/experiments/attended" in visitor.get("/?status=attention&q=attended").text
+
+    with server.client() as client:
+        client.create("attended", ["a", "b"])
+        assert not listed()
+        client.pause("attended")
+        assert listed()
+        client.resume("attended")
+        assert not listed()
+        client.decide_many("attended", 100)
+        assert listed()

@@ -68,6 +68,7 @@ def test_what_is_wrong_is_said() -> None:
     assert problems(shown(300, counts(200), [(200, 200), (100, 0)], [])) == [
         "No outcome has come of 1, though others have outcomes."
     ]
+    assert problems(shown(300, counts(200), [(201, 201), (99, 0)], [])) == []
     summed = msgspec.structs.replace(shown(300, counts(0, held=100), [(200, 0), (100, 0)], []), reports="sum")
     assert problems(summed) == ["No decision is settled yet: without a deadline, a report must say that it is final."]
     assert problems(msgspec.structs.replace(summed, missing=Deadline(60.0, 1.0))) == []
