@@ -60,6 +60,10 @@ def test_labels_that_are_numbers_can_be_limited(server: Server, visitor: httpx.C
         answer = visitor.post("/experiments/numbered/limits", data=form)
         assert answer.status_code == 303
         limits = client.experiment("numbered").limits
+    table = visitor.get("/experiments/numbered").text.partition('id="changes"')[2].partition("</table>")[0]
+    line = table.partition("limits set: ")[2].partition("</tr>")[0]
+    assert line.startswith("&#39;10&#39; from 25 % to 100 %, &#39;20&#39; from 0 % to 60 %</td>")
+    assert line.endswith(">BELATED_ADMIN_KEY</td>")
     assert limits is not None
     assert [(each.arm, each.floor, each.ceiling) for each in limits.arms] == [(10, 0.25, None), (20, None, 0.6)]
     page = visitor.get("/experiments/numbered").text

@@ -185,6 +185,21 @@ def test_the_decision_that_holds_up_the_verdict_is_named(tab: Tab, server: Serve
     expect(page.locator("main")).to_contain_text("not settled yet")
 
 
+def test_the_story_of_a_decision_is_of_that_one_alone(visitor: httpx.Client, server: Server) -> None:
+    """Also of one that fell to an arm that came later."""
+    with server.client() as client:
+        client.create("stories", ["a", "b"])
+        first, second = client.decide_many("stories", 2)
+        client.observe_many("stories", rewards={first.id: 0.0, second.id: 1.0})
+        client.add_arm("stories", "new")
+        made = client.decide_many("stories", 50)
+        new = next(each for each in made if each.arm == "new")
+    story = visitor.get("/experiments/stories/decisions", params={"id": first.id}).text
+    assert story.count("outcome after") == 1
+    assert "reward 0; learned from" in story
+    assert "&#39;new&#39;, with probability" in visitor.get(f"/experiments/stories/decisions?id={new.id}").text
+
+
 def test_which_outcomes_cannot_be_counted_is_said(visitor: httpx.Client) -> None:
     refused = visitor.get("/experiments/minutes?count=all")
     assert (refused.status_code, "one of settled, bounded, arrived" in refused.text) == (422, True)

@@ -16,11 +16,15 @@ from belated.api.types import (
     ExperimentTimeline,
     LastDay,
     OutcomeCounts,
+    OutcomeScale,
     Quantiles,
 )
+from belated.ledger.events import Status
+from belated.service.pages.experiment import facts, missing
 from belated.service.pages.overview import last_day
 from belated.service.pages.parts import last_decision, listed, problems, share_bar
 from belated.service.pages.session import COOKIE
+from belated.service.reading import Look
 from belated.service.words import ago, duration, percent
 from support.browser import Tab
 from support.pages import fill, sign_in
@@ -112,6 +116,22 @@ def test_of_an_old_experiment_the_last_day_is_counted_apart() -> None:
     assert (total, set(curve), len(curve)) == (0, {0}, 47)
 
 
+def test_what_an_experiment_is_said_in_its_own_units() -> None:
+    one = shown(0, counts(0), [(0, 0)], [])
+    assert missing(one).startswith("There is no deadline: ")
+    late = msgspec.structs.replace(one, missing=Deadline(90.0, 0.75, "deadline"))
+    wanted = "A decision without an outcome after 90 seconds counts with a {}. Nothing is learned from before that."
+    assert missing(late) == wanted.format("reward of 0.25")
+    for scale, value in ((OutcomeScale(0.0, 400.0), 100), (OutcomeScale(0.0, 400.0, "lower"), 300)):
+        assert missing(msgspec.structs.replace(late, outcome=scale)) == wanted.format(f"value of {value}")
+    look = Look(0, Status.ACTIVE, msgspec.structs.replace(one, delay_cost=-0.05), timeline(0.0, 10.0, []))
+    assert facts(look, 0.0)["cost"] == "-0.05"
+    scaled = msgspec.structs.replace(look.experiment, outcome=OutcomeScale(0.0, 400.0))
+    assert facts(look._replace(experiment=scaled), 0.0)["cost"] == "-20"
+    unsaid = msgspec.structs.replace(look.experiment, delay_cost=None)
+    assert facts(look._replace(experiment=unsaid), 0.0)["cost"] == "–"
+
+
 def test_when_the_last_decision_was() -> None:
     line = timeline(0.0, 3 * 86400.0, [5000] * 134)
     assert last_decision(line, 80.0) == "never"
@@ -123,6 +143,9 @@ def test_bars_of_many_arms_are_short() -> None:
     few = share_bar(shown(0, counts(0), [(0, 0)] * 2, []))
     assert [(part["begin"], part["width"]) for part in few["parts"]] == [("0.000", "50.000"), ("50.000", "50.000")]
     assert (len(few["legend"]), few["more"]) == (2, 0)
+    retired = [ArmState(k, share, 0, 0, None, k < 2, None, 0) for k, share in enumerate((0.2, 0.6, 0.2))]
+    rest = share_bar(msgspec.structs.replace(shown(0, counts(0), [], []), arms=retired))
+    assert [(part["begin"], part["width"]) for part in rest["parts"]] == [("0.000", "25.000"), ("25.000", "75.000")]
     arms = [ArmState(k, k / 499500.0, 0, 0, None, k != 999, None, 0) for k in range(1000)]
     bar = share_bar(msgspec.structs.replace(shown(0, counts(0), [], []), arms=arms))
     assert [part["label"] for part in bar["parts"]] == [str(k) for k in range(975, 999)]
