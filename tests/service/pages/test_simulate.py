@@ -17,7 +17,8 @@ from support.processes import simulating, wait_until_gone
 from support.serving import ADMIN_KEY, Server
 
 GUESS = {"arms": "blue 20\ngreen 70", "delay": "0.1", "bad": "alike", "a_day": "100", "decisions": "2000"}
-LONG = GUESS | {"decisions": "200000"}
+LONG = GUESS | {"arms": "\n".join(f"arm-{k} {k + 1}" for k in range(20)), "decisions": "200000"}
+"""Longer than a test waits."""
 
 
 def test_a_guess_is_simulated(tab: Tab) -> None:
