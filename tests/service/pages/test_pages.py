@@ -86,6 +86,7 @@ def test_units_are_shown(tab: Tab) -> None:
     expect(tab.page.locator("thead").first).to_contain_text("mean value")
     expect(tab.page.locator('#arms [data-show="mean"]').first).to_have_text("12")
     expect(tab.page.locator('[data-table="course"] tbody tr').first.locator("td").first).to_have_text("12")
+    assert set(tab.page.locator('[data-table="means"] tbody td').all_text_contents()) - {"–"} == {"12"}
     expect(tab.page.locator("#head")).to_contain_text("values from 0 to 30, lower is better")
 
 
