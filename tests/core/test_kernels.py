@@ -220,6 +220,7 @@ def nobody(uid):
 pwd.getpwuid = nobody
 os.environ.pop("HOME", None)
 os.environ.pop("XDG_CACHE_HOME", None)
+os.environ.pop("NUMBA_CACHE_DIR", None)
 mkdir = Path.mkdir
 
 
