@@ -339,6 +339,11 @@ def test_how_much_better_the_leader_is_is_said(tab: Tab, server: Server) -> None
         f" uniformly: +{found.uplift.value:.3g} ({found.uplift.low:.3g} to {found.uplift.high:.3g}) a decision."
     )
     expect(tab.page.locator('[data-show="known-at"]')).to_contain_text("good wins from decision")
+    means = {str(each.arm): each.mean for each in found.arms}
+    for arm, (low, high) in {"good": (means["good"].low, 1.0), "bad": (0.0, means["bad"].high)}.items():
+        drawn = tab.page.locator(f'#arms tr[data-arm="{arm}"] .range')
+        assert float(drawn.get_attribute("x") or "nan") == pytest.approx(100 * low, abs=1e-6)
+        assert float(drawn.get_attribute("width") or "nan") == pytest.approx(100 * (high - low), abs=1e-6)
 
 
 @pytest.mark.parametrize("is_over", [False, True])
@@ -363,6 +368,7 @@ def test_a_stretch_that_has_only_begun_has_no_share_yet(tab: Tab, is_over: bool)
     whole = lines if is_over else lines - 1
     for id, count in (("shares", whole), ("means", whole), ("waiting", lines)):
         assert page.locator(f'[data-table="{id}"] tbody tr').count() == count
+    assert page.locator('[data-table="shares"] tbody td').first.text_content() == "100 %"  # of the only arm
     last = page.locator('[data-table="waiting"] tbody th').first
     expect(last).to_have_text("1970-01-01 00:01:46 UTC" if is_over else "1970-01-01 00:01:45 UTC")
 
