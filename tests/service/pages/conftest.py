@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator
 
+import httpx
 import pytest
 from playwright.sync_api import Browser, expect
 
+from belated.service.pages.session import COOKIE
 from support.browser import Tab, chromium
 from support.pages import fill
-from support.serving import Server, Stores
+from support.serving import ADMIN_KEY, Server, Stores
 
 expect.set_options(timeout=30_000)  # milliseconds; machines that test are busy
 
@@ -31,3 +33,10 @@ def tab(browser: Browser, server: Server) -> Iterator[Tab]:
     context = browser.new_context(base_url=server.url)
     yield Tab(context.new_page())
     context.close()
+
+
+@pytest.fixture
+def visitor(server: Server) -> Iterator[httpx.Client]:
+    """Somebody who may act, without a browser."""
+    with httpx.Client(base_url=server.url, cookies={COOKIE: ADMIN_KEY}, timeout=30) as http:
+        yield http

@@ -1,7 +1,6 @@
 """What forms do, and what they say afterwards; what they refuse."""
 
 import html
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -14,12 +13,6 @@ from support.pages import sign_in
 from support.serving import ADMIN_KEY, KINDS, Server, Stores
 
 TOKEN = {"token": token_of(ADMIN_KEY)}
-
-
-@pytest.fixture
-def visitor(server: Server) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=server.url, cookies={COOKIE: ADMIN_KEY}, timeout=30) as http:
-        yield http
 
 
 def test_behind_a_proxy_that_speaks_https_the_cookie_goes_over_https_alone(server: Server) -> None:

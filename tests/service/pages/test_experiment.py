@@ -4,7 +4,6 @@ import html
 import json
 import sqlite3
 import time
-from collections.abc import Iterator
 from contextlib import closing
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -23,13 +22,6 @@ from belated.service.pages.session import COOKIE, token_of
 from support.browser import Tab
 from support.pages import HOSTILE, sign_in
 from support.serving import ADMIN_KEY, KINDS, Server, Stores
-
-
-@pytest.fixture
-def visitor(server: Server) -> Iterator[httpx.Client]:
-    """Somebody who may act, without a browser."""
-    with httpx.Client(base_url=server.url, cookies={COOKIE: ADMIN_KEY}, timeout=30) as http:
-        yield http
 
 
 def test_create_decide_observe_and_the_charts_move(tab: Tab, server: Server) -> None:

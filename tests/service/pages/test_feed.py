@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import time
-from collections.abc import Iterator
 from contextlib import aclosing, closing
 from datetime import datetime
 from types import SimpleNamespace
@@ -17,16 +16,9 @@ from belated.ledger import open_ledger
 from belated.ledger.keys import new_key
 from belated.service.pages import feed as module
 from belated.service.pages.feed import Feed
-from belated.service.pages.session import COOKIE
 from support.browser import Tab
 from support.pages import sign_in
 from support.serving import ADMIN_KEY, Server
-
-
-@pytest.fixture
-def visitor(server: Server) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=server.url, cookies={COOKIE: ADMIN_KEY}, timeout=30) as http:
-        yield http
 
 
 def test_a_look_that_fails_is_told_and_the_next_one_follows(
