@@ -208,3 +208,26 @@ def test_a_ledger_that_is_away_is_a_page_and_works_again_when_it_is_back(tmp_pat
             while http.get("/").status_code != 200:
                 assert time.monotonic() < until
             assert http.get("/experiments/button").status_code == 200
+
+
+def test_a_list_that_cannot_be_renewed_says_so(tab: Tab) -> None:
+    page = tab.page
+    page.clock.install()
+    sign_in(page)
+    away = page.locator("#away")
+    expect(page.get_by_role("link", name="minutes")).to_be_visible()
+    expect(away).to_be_hidden()
+    page.route("**/", lambda route: route.abort())
+    page.clock.run_for(11_000)
+    expect(away).to_contain_text("The service does not answer. What is shown was so at ")
+    page.unroute("**/")
+    page.route("**/", lambda route: route.fulfill(status=503))
+    page.clock.run_for(11_000)
+    expect(away).to_contain_text("The service cannot answer now.")
+    expect(page.get_by_role("link", name="minutes")).to_be_visible()
+    page.unroute("**/")
+    page.clock.run_for(11_000)
+    expect(away).to_be_hidden()
+    page.context.clear_cookies()
+    page.clock.run_for(11_000)
+    expect(away).to_contain_text("You are signed out; open the page again to sign in.")
