@@ -21,8 +21,8 @@ from belated.ledger.commands import Decide, KeepSnapshot
 from belated.ledger.events import SECOND, ExperimentSettings
 from belated.ledger.keys import ensure_admin
 from belated.ledger.processor import CommandProcessor
+from support.ports import free_port
 from support.postgres import Postgres
-from support.serving import free_port
 
 DECISIONS = 10_000_000
 DEADLINES = 1_000_000

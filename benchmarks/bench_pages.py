@@ -13,7 +13,7 @@ from load import KEY
 from belated.client import Client
 from belated.service.pages.session import COOKIE
 from support.pages import fill_ledger
-from support.serving import free_port
+from support.ports import free_port
 
 PAGE = "/experiments/e0"
 DECISIONS = 1_000_000

@@ -28,8 +28,8 @@ from belated.ledger.events import ExperimentSettings
 from belated.ledger.keys import ensure_admin
 from belated.ledger.observing import Observe, Report
 from belated.ledger.processor import CommandProcessor
+from support.ports import free_port
 from support.postgres import Postgres
-from support.serving import free_port
 
 Row = tuple[str, str, str, bool | None]
 TURNS = 5

@@ -9,7 +9,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from support.browser import chromium
 from support.pages import sign_in
-from support.serving import free_port
+from support.ports import free_port
 
 PICTURE = Path(__file__).parent.parent / "docs" / "images" / "dashboard.png"
 SECONDS, HALF = 90.0, 40.0

@@ -1,58 +1,60 @@
 """What every test relies on, however pytest was started."""
 
+import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from support.postgres import Postgres
+from support.sampling import SEED
+from support.serving import POSTGRES
 
 # nohup, and shells that start a job in the background, let it ignore SIGINT, and processes that tests start would
 # inherit that: those that test an interrupt would never be interrupted.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-LONGEST = [
-    "coverage",
-    "docker",
-    "published",
-    "kill",
-    "stop",
-    "workers",
-    "pages",
-    "experiment",
-    "simulate",
-    "deadlines",
-    "kernels",
-    "faults_postgres",
-    "backup",
-    "integrity",
-    "protocol",
-    "conversions",
-    "theory",
-    "fuzz",
-    "report",
-    "retries",
-    "output",
-    "keys",
-    "league",
-    "metrics",
-    "migrations",
-    "faults_sqlite",
-    "faults_power",
-    "cluster",
-    "faults_postgres_service",
-    "bandit",
-    "service_commands",
-    "standings",
-    "streams",
-    "by_hand",
-    "thompson",
-    "outcomes",
-    "aipw",
-    "design",
-    "service",
-]
+LONGEST: list[str] = []
 """The files whose tests take longest. They go first, so that no process is left with a long file at the end."""
+MAX_FAILURES_SHOWN = 10
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--reword", action="store_true", help="write the wording of messages to tests/data/messages.txt")
+
+
+def pytest_report_header() -> str:
+    return f"combinations are drawn with BELATED_TEST_SEED={SEED}"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     places = {f"test_{name}": place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: places.get(Path(item.path).stem, len(places)))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_sessionstart(session: pytest.Session) -> Iterator[None]:
+    """Start one PostgreSQL server for all processes of pytest-xdist, before they are started."""
+    if getattr(session.config.option, "numprocesses", None) and POSTGRES not in os.environ:
+        server = Postgres.start()
+        os.environ[POSTGRES] = server.url("postgres")
+        session.config.add_cleanup(server.close)
+    yield
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """End with which tests failed and why, in a few lines."""
+    failed = [each for kind in ("failed", "error") for each in terminalreporter.stats.get(kind, [])]
+    for report in failed[:MAX_FAILURES_SHOWN]:
+        crash = getattr(report.longrepr, "reprcrash", None)
+        why = f"{crash.path}:{crash.lineno}: {crash.message}" if crash else str(report.longrepr)
+        terminalreporter.write_line(f"FAILED {report.nodeid}", red=True)
+        for line in why.strip().splitlines()[:4]:
+            terminalreporter.write_line(f"    {line[:200]}")
+    if failed:
+        terminalreporter.write_line(pytest_report_header())
+        more = f", of which {MAX_FAILURES_SHOWN} are shown" if len(failed) > MAX_FAILURES_SHOWN else ""
+        terminalreporter.write_line(f"{len(failed)} failed{more}. To run one: .venv/bin/python -m pytest 'NAME'")

@@ -16,7 +16,7 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 
 from belated.cli.parser import parser
-from support.serving import free_port
+from support.ports import free_port
 
 ROOT = Path(__file__).parent.parent
 

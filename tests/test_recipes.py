@@ -19,7 +19,8 @@ import pytest
 
 from belated.client import Client, ServiceUnavailable
 from support.http_helpers import serving
-from support.serving import ADMIN_KEY, Server, free_port
+from support.ports import free_port
+from support.serving import ADMIN_KEY, Server
 
 ROOT = Path(__file__).parent.parent
 RECIPES = ROOT / "examples" / "recipes"

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from belated.client import Client
-from support.serving import free_port
+from support.ports import free_port
 
 SECONDS = 60.0
 

@@ -20,7 +20,8 @@ from belated.client.breaker import Breaker
 from belated.client.outbox import Outbox
 from belated.errors import InvalidValue
 from support.http_helpers import serving
-from support.serving import ADMIN_KEY, Server, free_port
+from support.ports import free_port
+from support.serving import ADMIN_KEY, Server
 
 SOON = 10.0
 """Seconds in which the background must have done what it does in hundredths."""

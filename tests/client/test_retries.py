@@ -15,7 +15,8 @@ from belated.api.types import OutcomeReceipt
 from belated.client import AsyncClient, ServiceError, ServiceUnavailable, retries
 from support.clients import BOTH, Body, Clock, Lossy, client, stub
 from support.http_helpers import serving
-from support.serving import ADMIN_KEY, KINDS, Server, free_port
+from support.ports import free_port
+from support.serving import ADMIN_KEY, KINDS, Server
 
 BUSY = b'{"code": "busy", "message": "try again soon", "field": null}'
 DECISION = b'{"id": "x", "round": 1, "arm": 0, "propensity": 0.5}'

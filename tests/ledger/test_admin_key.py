@@ -11,9 +11,10 @@ import pytest
 from belated.ledger import Ledger, open_ledger
 from belated.ledger.events import SECOND
 from belated.ledger.keys import ensure_admin, id_of, new_key
-from support.http_helpers import done, talk, until
+from support.http_helpers import done, talk
 from support.ledger_helpers import together
 from support.serving import KINDS, Server, Stores
+from support.waiting import until
 
 OLD, NEW = "the-old-administrator-key", "the-new-administrator-key"
 

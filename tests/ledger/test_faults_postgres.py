@@ -33,7 +33,7 @@ MOST_MESSAGES = 200
 @pytest.fixture
 def straight() -> Iterator[PostgresLedger]:
     """A ledger with an experiment that has decided something, reached without a detour."""
-    with closing(PostgresLedger(Stores.postgres().new_database())) as ledger:
+    with closing(PostgresLedger(Stores.new_database())) as ledger:
         ledger.migrate()
         ledger.create(SETTINGS, 1, MOST)
         assert attempt(CommandProcessor(ledger), "first").answers

@@ -37,8 +37,8 @@ from support.faults import (
     wait_until_ready,
 )
 from support.faulty_vfs import CHANGES, EVERY, SYNC, WRITE, Disk, Fault
-from support.http_helpers import until
 from support.serving import Server
+from support.waiting import until
 
 MOST_OPERATIONS = 200
 ROOM = 40_000

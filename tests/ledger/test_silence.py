@@ -147,7 +147,7 @@ def test_a_commit_that_is_not_heard_of_is_found_where_the_server_moves_again(
 
 
 def test_connections_that_died_unseen_are_replaced_and_nothing_is_refused() -> None:
-    with closing(opened(Stores.postgres().new_database())) as straight, Proxy(straight.address) as proxy:
+    with closing(opened(Stores.new_database())) as straight, Proxy(straight.address) as proxy:
         for reads in (False, True):
             with closing(PostgresLedger(proxy.url)) as ledger:
                 processor = CommandProcessor(ledger)
@@ -163,7 +163,7 @@ def test_connections_that_died_unseen_are_replaced_and_nothing_is_refused() -> N
 
 
 def test_a_way_that_swallows_everything_is_given_up_on() -> None:
-    with closing(opened(Stores.postgres().new_database())) as straight, Proxy(straight.address) as proxy:
+    with closing(opened(Stores.new_database())) as straight, Proxy(straight.address) as proxy:
         with closing(PostgresLedger(proxy.url)) as ledger:
             processor = CommandProcessor(ledger)
             assert attempt(processor, "before").answers
@@ -180,7 +180,7 @@ def test_a_way_that_swallows_everything_is_given_up_on() -> None:
 
 
 def test_what_the_server_is_told_of_patience() -> None:
-    with closing(PostgresLedger(Stores.postgres().new_database())) as ledger, ledger.connection() as connection:
+    with closing(PostgresLedger(Stores.new_database())) as ledger, ledger.connection() as connection:
         told = {
             name: ledger.run(connection, f"SHOW {name}")[0][0]
             for name in ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout")

@@ -12,8 +12,9 @@ from typing import Any
 import httpx
 import pytest
 
-from support.http_helpers import at, create, exchange, head, serving, state, talk, until
+from support.http_helpers import at, create, exchange, head, serving, state, talk
 from support.serving import ADMIN_KEY, Server
+from support.waiting import until
 
 HEALTH = b"GET /healthz HTTP/1.1\r\nHost: here\r\n\r\n"
 MB = 1 << 20

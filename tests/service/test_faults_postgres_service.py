@@ -8,9 +8,9 @@ import psycopg
 import pytest
 
 from support.faults import HEADERS, NAME, PATH, Load, readiness, wait_until_ready
-from support.http_helpers import until
 from support.postgres import Postgres
 from support.serving import Server, is_alive
+from support.waiting import until
 
 FULL = "could not extend file: No space left on device"
 FULL_DISK = f"""

@@ -13,8 +13,9 @@ from belated.ledger import open_ledger
 from belated.ledger.events import SECOND
 from belated.ledger.sql import SqlLedger
 from belated.ledger.verify import verify
-from support.http_helpers import at, create, decide, done, observe, problem, rows, serving, state, talk, until
+from support.http_helpers import at, create, decide, done, observe, problem, rows, serving, state, talk
 from support.serving import KINDS, Server
+from support.waiting import until
 
 Captured = pytest.CaptureFixture[str]
 

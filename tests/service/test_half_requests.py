@@ -9,8 +9,9 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from support.http_helpers import EXPERIMENTS, at, create, done, head, serving, state, talk, until
+from support.http_helpers import EXPERIMENTS, at, create, done, head, serving, state, talk
 from support.serving import Server, is_alive
+from support.waiting import until
 
 TIMES = 20
 LONG = 200_000

@@ -16,8 +16,8 @@ from belated.ledger import open_ledger
 from belated.ledger.events import SECOND, Event, Kind
 from belated.ledger.verify import verify
 from support.faults import HEADERS
-from support.http_helpers import until
 from support.serving import Server
+from support.waiting import until
 
 QUICK = {"belated.service.readiness.IDLE_SECONDS": 0.5}
 
@@ -26,15 +26,11 @@ class Shifted:
     """A server, and the clock of its machine."""
 
     def __init__(self, folder: Path) -> None:
-        self._clock = folder / "clock"
-        self.set(0)
-        self.server = Server(f"sqlite:///{folder / 'ledger.db'}", folder / "log", constants=QUICK, clock=self._clock)
+        self.server = Server(f"sqlite:///{folder / 'ledger.db'}", folder / "log", constants=QUICK)
 
     def set(self, seconds: float) -> None:
         """Set the clock of the machine off by so much."""
-        new = self._clock.with_suffix(".new")
-        new.write_text(str(seconds))
-        new.rename(self._clock)
+        self.server.set_clock(seconds)
 
     def warnings(self) -> list[str]:
         answer = httpx.get(f"{self.server.url}/readyz")

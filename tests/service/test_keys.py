@@ -22,8 +22,9 @@ from belated.service.auth import Authenticator
 from belated.service.errors import ApiError
 from belated.service.http import Operation
 from belated.service.routes import OPERATIONS
-from support.http_helpers import create, decide, problem, serving, talk, until
+from support.http_helpers import create, decide, problem, serving, talk
 from support.serving import ADMIN_KEY, KINDS, Server
+from support.waiting import until
 
 LABELS = {f"{operation.method} {operation.path}": operation for operation in OPERATIONS}
 GUARDED = [label for label, operation in LABELS.items() if operation.role is not None]

@@ -13,8 +13,10 @@ import pytest
 from belated.cli.main import main
 from belated.errors import InvalidValue
 from belated.service.limits import Limits, option, options_of_limits
-from support.http_helpers import at, create, done, problem, serving, state, talk, until
-from support.serving import ADMIN_KEY, free_port
+from support.http_helpers import at, create, done, problem, serving, state, talk
+from support.ports import free_port
+from support.serving import ADMIN_KEY
+from support.waiting import until
 
 DOCS = Path(__file__).parents[2] / "docs" / "service.md"
 

@@ -14,8 +14,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from belated.ledger.delay_histogram import BOUNDS
-from support.http_helpers import at, create, decide, done, observe, problem, rows, serving, state, talk, until
+from support.http_helpers import at, create, decide, done, observe, problem, rows, serving, state, talk
 from support.serving import KINDS, Server
+from support.waiting import until
 
 Figures = Callable[..., float]
 

@@ -17,8 +17,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from belated.service.log import given_id, id_maker
-from support.http_helpers import at, create, decide, done, exchange, serving, talk, until
+from support.http_helpers import at, create, decide, done, exchange, serving, talk
 from support.serving import Server, is_alive
+from support.waiting import until
 
 Figure = Callable[..., float]
 

@@ -20,9 +20,9 @@ import pytest
 from belated.ledger import open_ledger
 from support.cutting_proxy import Proxy
 from support.faults import HEADERS, NAME, PATH
-from support.http_helpers import until
 from support.postgres import Postgres
 from support.serving import Server, Stores
+from support.waiting import until
 
 IMPATIENT = {"belated.ledger.postgres.CHECK_SECONDS": 1, "belated.ledger.postgres.CONNECT_SECONDS": 2}
 QUICK = IMPATIENT | {"belated.service.readiness.IDLE_SECONDS": 0.5}
@@ -130,7 +130,7 @@ def test_a_frozen_database(postgres: Postgres, start: Start, asked: bool) -> Non
 
 
 def test_a_way_that_swallows_everything(start: Start) -> None:
-    with Proxy(Stores.postgres().new_database()) as proxy:
+    with Proxy(Stores.new_database()) as proxy:
         server = start(proxy.url)
 
         @contextmanager
@@ -144,21 +144,19 @@ def test_a_way_that_swallows_everything(start: Start) -> None:
 
 @pytest.mark.parametrize("table", ["events", "experiments"])
 def test_a_table_that_somebody_else_has_locked(start: Start, table: str) -> None:
-    server = start(Stores.postgres().new_database())
+    server = start(Stores.new_database())
     turns(server, lambda: held(server.store, f"LOCK TABLE {table} IN EXCLUSIVE MODE"), "has not been written", False)
 
 
 def test_a_row_that_somebody_else_has_locked(start: Start) -> None:
-    server = start(Stores.postgres().new_database(), IMPATIENT)
+    server = start(Stores.new_database(), IMPATIENT)
     turns(server, lambda: held(server.store, "SELECT * FROM experiments FOR UPDATE"), "a request has waited", True)
 
 
 def test_after_a_commit_that_failed_for_a_locked_row_the_service_is_not_ready_until_it_is_free(
     start: Start,
 ) -> None:
-    server = start(
-        Stores.postgres().new_database(), QUICK | {"belated.ledger.postgres._SETTINGS": {"lock_timeout": 1500}}
-    )
+    server = start(Stores.new_database(), QUICK | {"belated.ledger.postgres._SETTINGS": {"lock_timeout": 1500}})
     with held(server.store, "SELECT * FROM experiments FOR UPDATE"):
         refused = httpx.post(f"{server.url}{PATH}/decisions", headers=HEADERS, json={"id": "asked"}, timeout=60)
         assert refused.status_code == 503

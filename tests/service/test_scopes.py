@@ -19,8 +19,9 @@ from belated.ledger.keys import id_of, new_key, opens
 from belated.ledger.sql import SqlLedger
 from belated.service.auth import Authenticator
 from belated.service.errors import ApiError
-from support.http_helpers import EXPERIMENTS, at, create, decide, done, observe, problem, serving, talk, until
+from support.http_helpers import EXPERIMENTS, at, create, decide, done, observe, problem, serving, talk
 from support.serving import ADMIN_KEY, KINDS, Server
+from support.waiting import until
 
 NAMES = ("shop-a", "shop-b", "news", "news.2")
 

@@ -13,21 +13,9 @@ import pytest
 
 from belated import __version__
 from belated.api import types
-from support.http_helpers import (
-    EXPERIMENTS,
-    at,
-    create,
-    decide,
-    done,
-    observe,
-    problem,
-    rows,
-    serving,
-    state,
-    talk,
-    until,
-)
+from support.http_helpers import EXPERIMENTS, at, create, decide, done, observe, problem, rows, serving, state, talk
 from support.serving import KINDS, Server
+from support.waiting import until
 
 
 @pytest.fixture(scope="module", params=KINDS)

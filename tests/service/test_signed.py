@@ -13,8 +13,9 @@ import pytest
 from belated.ledger import open_ledger
 from belated.ledger.keys import id_of, new_key
 from belated.ledger.verify import verify
-from support.http_helpers import at, create, decide, done, observe, rows, serving, talk, until
+from support.http_helpers import at, create, decide, done, observe, rows, serving, talk
 from support.serving import ADMIN_KEY, KINDS, Server
+from support.waiting import until
 
 ADMIN = id_of(ADMIN_KEY.encode())
 

@@ -161,7 +161,7 @@ def test_customers_of_the_client_library_do_not_notice_restarts(kind: str, tmp_p
                     enough = len(witness.decisions) + 20
                     soon(lambda: len(witness.decisions) >= enough, 30)  # noqa: B023
                     time.sleep(chance.uniform(0.0, 0.2))
-                    server.terminate(SOON)
+                    server.terminate()
                     server.start(wait=False)
                 enough = len(witness.decisions) + 20
                 soon(lambda: len(witness.decisions) >= enough, 30)
@@ -204,7 +204,7 @@ def test_a_server_ends_soon_while_somebody_watches_and_somebody_reads_the_ledger
         watcher.start()
         with closing(slow_export(server.port, "watched")) as reader:
             soon(lambda: bool(seen))
-            server.terminate(SOON)
+            server.terminate()
             watcher.join(SOON)
             assert not watcher.is_alive()
             rest = b""
@@ -231,7 +231,7 @@ def test_the_end_leaves_snapshots_with_which_the_next_start_needs_no_replay(
                 client.observe_many(name, losses=dict.fromkeys(ids[::2], 0.25))
             before = [client.experiment(name, digest=True) for name in names]
         assert reach(server.store) == [(0, 0), (450, 0), (450, 0)]
-        server.terminate(SOON)
+        server.terminate()
         soon(lambda: is_free(server.port))
         assert reach(server.store) == [(0, 0), (450, 450), (450, 450)]
         with closing(open_ledger(server.store)) as ledger:

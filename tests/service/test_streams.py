@@ -30,9 +30,9 @@ from support.http_helpers import (
     serving,
     state,
     talk,
-    until,
 )
 from support.serving import KINDS, Server
+from support.waiting import until
 
 AWKWARD = ('a "quoted", and\nbroken', 7, "line\u2028separator", "next\x85line", "=1+1")
 MEDIA = {
@@ -264,7 +264,7 @@ def test_live_views_end_when_the_server_stops(tmp_path_factory: pytest.TempPathF
         with closing(View(http, "ending")) as view, closing(View(http, "ending")) as other:
             assert view.next() == other.next()
             begun = time.monotonic()
-            server.terminate(10)
+            server.terminate()
             assert time.monotonic() - begun < 5
             assert view.next() is None
             assert other.next() is None

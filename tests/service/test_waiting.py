@@ -14,9 +14,10 @@ import pytest
 
 from belated.ledger import open_ledger, waiting
 from belated.ledger.base import LedgerUnavailable
-from support.http_helpers import until
+from support.ports import free_port
 from support.postgres import Postgres
-from support.serving import ADMIN_KEY, Server, free_port, is_alive
+from support.serving import ADMIN_KEY, Server, is_alive
+from support.waiting import until
 
 
 @pytest.fixture(scope="module")
@@ -144,6 +145,6 @@ def test_a_worker_that_waits_can_be_stopped(postgres: Postgres, tmp_path: Path) 
     try:
         server.start(wait=False)
         until(lambda: server.log.exists() and "waiting for the database" in server.log.read_text(), 60)
-        server.terminate(seconds=20)
+        server.terminate()
     finally:
         postgres.restart()

@@ -2,8 +2,7 @@
 
 import json
 import socket
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -81,15 +80,6 @@ def rows(http: httpx.Client, name: str, after: int = 0) -> list[Body]:
     response = http.get(at(name, "ledger"), params={"after": after})
     assert response.status_code == 200
     return [json.loads(line) for line in response.content.split(b"\n") if line]
-
-
-def until(true: Callable[[], Any], seconds: float = 20.0) -> Any:
-    """What a function gives as soon as it gives something that is true."""
-    end = time.monotonic() + seconds
-    while not (found := true()):
-        assert time.monotonic() < end, f"still not so after {seconds} s"
-        time.sleep(0.02)
-    return found
 
 
 def exchange(server: Server, *parts: bytes) -> bytes:

@@ -6,11 +6,9 @@ import atexit
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
-import time
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -19,17 +17,20 @@ import httpx
 from belated.client import Client
 from belated.ledger import open_ledger
 from belated.ledger.keys import ensure_admin
-from support.postgres import Postgres
+from support.ports import free_port
+from support.postgres import Postgres, new_database
+from support.waiting import until
 
 ADMIN_KEY = "admin-key-for-tests-0123456789"
-READY_SECONDS = 60.0
+POSTGRES = "BELATED_TEST_POSTGRES"
+"""The environment variable with the URL of the PostgreSQL server that all tests of a run share."""
 
 # Reads one JSON object a line: {"store", "port", "workers", "log", "limits", "more", "constants", "clock"}; forks a
-# server; answers its process id. Constants of modules can be set, and the file "clock" tells how many seconds the
-# machine's clock is off.
+# server; answers its process id. Constants of modules can be set. The file "clock" has two numbers of seconds: how far
+# the ledger's clock is off, and how far the steady clock is with it, as if that time had passed.
 NURSERY = """
 import importlib, json, os, signal, sys, time
-from belated.ledger import postgres, sqlite
+from belated.ledger import clock, postgres, sqlite
 from belated.service import server, service
 from belated.service.limits import Limits
 service.warm_up()
@@ -50,8 +51,11 @@ for line in sys.stdin:
             module, _, name = path.rpartition(".")
             setattr(importlib.import_module(module), name, value)
         if wanted["clock"]:
-            right = time.time_ns
-            time.time_ns = lambda: right() + int(float(open(wanted["clock"]).read() or 0) * 1e9)
+            steady, read = clock._steady, clock.Clock.read
+            def moved(which):
+                return int(float(open(wanted["clock"]).read().split()[which]) * 1e6)
+            clock._steady = lambda: steady() + 1000 * moved(1)
+            clock.Clock.read = lambda self, reading: read(self, reading + moved(0))
         try:
             limits = Limits(**wanted["limits"])
             where = (wanted["store"], "127.0.0.1", wanted["port"], wanted["workers"])
@@ -95,12 +99,6 @@ class Nursery:
         self._process.wait(10)
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 def is_alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
@@ -118,7 +116,6 @@ class Server:
         log: Path,
         workers: int = 1,
         constants: dict[str, Any] | None = None,
-        clock: Path | None = None,
         more: dict[str, Any] | None = None,
         **limits: Any,
     ) -> None:
@@ -127,7 +124,8 @@ class Server:
         self.workers = workers
         self.limits = limits
         self.constants = constants or {}
-        self.clock = clock
+        self._clock = Path(f"{log}.clock")
+        self.set_clock(0.0)
         self.more = more or {}
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
@@ -152,24 +150,34 @@ class Server:
             log=str(self.log),
             limits=self.limits,
             constants=self.constants,
-            clock=str(self.clock or ""),
+            clock=str(self._clock),
             more=self.more,
         )
         if wait:
             self.wait_until_ready()
 
     def wait_until_ready(self) -> None:
-        until = time.monotonic() + READY_SECONDS
-        while True:
-            try:
-                if httpx.get(f"{self.url}/readyz", timeout=5).status_code == 200:
-                    return
-            except httpx.TransportError:
-                pass
-            said = self.log.read_text() if self.log.exists() else ""
-            assert is_alive(self.pid), f"the server has ended: {said}"
-            assert time.monotonic() < until, f"the server is not ready: {said}"
-            time.sleep(0.01)
+        until(self._is_ready)
+
+    def _is_ready(self) -> bool:
+        with suppress(httpx.TransportError):
+            if httpx.get(f"{self.url}/readyz", timeout=30).status_code == 200:
+                return True
+        if not is_alive(self.pid):
+            raise RuntimeError(f"the server has ended: {self.log.read_text() if self.log.exists() else ''}")
+        return False
+
+    def set_clock(self, seconds: float, passed: float = 0.0) -> None:
+        """Set the ledger's clock off by so much, as somebody does who sets the clock of the machine."""
+        self._passed = passed
+        new = self._clock.with_suffix(".new")
+        new.write_text(f"{seconds} {passed}")
+        new.rename(self._clock)
+
+    def pass_time(self, seconds: float) -> None:
+        """Let this much time pass for deadlines and all that goes by the ledger's clock, also while it is down."""
+        passed = self._passed + seconds
+        self.set_clock(passed, passed)
 
     def kill(self) -> None:
         """kill -9, the workers of a supervisor too; wait until nothing of it is left."""
@@ -177,40 +185,37 @@ class Server:
             os.killpg(self.pid, signal.SIGKILL)
         except ProcessLookupError:  # it has not come to have a group of its own yet
             os.kill(self.pid, signal.SIGKILL)
-        self._wait(10)
+        self.wait_until_gone()
 
-    def terminate(self, seconds: float = 40) -> None:
+    def terminate(self) -> None:
         """SIGTERM; wait until it has ended by itself."""
         os.kill(self.pid, signal.SIGTERM)
-        self._wait(seconds)
+        self.wait_until_gone()
 
-    def _wait(self, seconds: float) -> None:
-        until = time.monotonic() + seconds
-        while is_alive(self.pid):
-            assert time.monotonic() < until, f"the server does not end: {self.log.read_text()}"
-            time.sleep(0.002)
+    def wait_until_gone(self) -> None:
+        until(lambda: not is_alive(self.pid))
 
     def client(self, key: str = ADMIN_KEY, **settings: Any) -> Client:
         return Client(self.url, key, **settings)
 
 
 class Stores:
-    """Fresh stores of both kinds; the PostgreSQL server is started when one is first asked for."""
+    """Fresh stores of both kinds; the PostgreSQL server is the one of the whole run, which no test may stop."""
 
     _postgres: Postgres | None = None
 
     @classmethod
-    def postgres(cls) -> Postgres:
-        if cls._postgres is None:
+    def new_database(cls) -> str:
+        """A database on the server of the run; one that runs a single process starts it when it is first needed."""
+        if POSTGRES not in os.environ:
             cls._postgres = Postgres.start()
-        return cls._postgres
+            os.environ[POSTGRES] = cls._postgres.url("postgres")
+        return new_database(os.environ[POSTGRES])
 
     @classmethod
     def fresh(cls, kind: str, folder: Path) -> str:
         """A store that nothing is in yet."""
-        if kind == "sqlite":
-            return f"sqlite:///{folder / 'ledger.db'}"
-        return cls.postgres().new_database()
+        return f"sqlite:///{folder / 'ledger.db'}" if kind == "sqlite" else cls.new_database()
 
 
 KINDS = ("sqlite", "postgresql")
