@@ -16,6 +16,9 @@ from support.serving import POSTGRES
 # inherit that: those that test an interrupt would never be interrupted.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# An HTTP client loads the certificates of all authorities that it may trust, for 30 ms; no test speaks HTTPS.
+os.environ["SSL_CERT_FILE"] = str(Path(__file__).parent / "data" / "authority.pem")
+
 LONGEST: list[str] = []
 """The files whose tests take longest. They go first, so that no process is left with a long file at the end."""
 MAX_FAILURES_SHOWN = 10
