@@ -8,7 +8,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-SUDO := $(shell test $$(id -u) = 0 || echo sudo)
+
+# Install packages of Debian or Ubuntu; say what is missing where that cannot be done.
+apt = if ! command -v apt-get > /dev/null; then echo "$(2) Install it; there is no apt-get here to do it." >&2; exit 1; \
+	elif test "$$(id -u)" = 0; then sudo=; \
+	elif command -v sudo > /dev/null; then sudo=sudo; \
+	else echo "$(2) Have root run: apt-get install --no-install-recommends $(1)" >&2; exit 1; fi; \
+	$$sudo apt-get update -q && $$sudo apt-get install -y -q --no-install-recommends $(1)
 
 .PHONY: run test test-openapi test-rest check browser wrk picture bench format clean
 
@@ -40,13 +46,13 @@ check: $(READY) browser
 	$(BIN)/mypy
 	$(MAKE) test WHICH="slow or not slow"
 
-# tests open pages in Chromium
-browser:
-	@command -v chromium > /dev/null || { $(SUDO) apt-get update -q && $(SUDO) apt-get install -y -q chromium; }
+# tests open pages in Chromium, the system's or the one that `playwright install chromium` brings
+browser: $(READY)
+	@PYTHONPATH=tests $(BIN)/python -m support.browser > /dev/null || { $(call apt,chromium,Tests of pages need Chromium.); }
 
 # benchmarks of the service are loaded by wrk
 wrk:
-	@command -v wrk > /dev/null || { $(SUDO) apt-get update -q && $(SUDO) apt-get install -y -q wrk; }
+	@command -v wrk > /dev/null || { $(call apt,wrk,Benchmarks of the service need wrk.); }
 
 picture: $(READY) browser
 	$(BIN)/python experiments/picture.py
@@ -63,7 +69,7 @@ $(READY): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "belated needs Python 3.11 or newer; name one with make PYTHON=...")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --editable '.[cluster,service,parquet,cli]' --group dev
 	$(BIN)/python -m pip install --quiet --no-deps lifelines obp
 	touch $(READY)
 

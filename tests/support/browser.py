@@ -1,14 +1,16 @@
 """A real browser, and what tests ask of every page: what it loads, and whether its text can be read."""
 
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Literal
 
-from playwright.sync_api import Browser, ConsoleMessage, Error, Page, Request, sync_playwright
+from playwright.sync_api import Browser, BrowserType, ConsoleMessage, Error, Page, Request, sync_playwright
 
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 OPTIONS = [
-    "--no-sandbox",
     "--disable-gpu",
     "--disable-background-networking",
     "--disable-component-update",
@@ -22,13 +24,21 @@ LEAST_CONTRAST = 4.5
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """Run Chromium."""
-    path = shutil.which("chromium")
-    assert path, "chromium is needed: make browser"
+    """Run the Chromium of this machine, or the one that playwright has installed."""
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=OPTIONS)
+        browser = _launch(playwright.chromium)
         yield browser
         browser.close()
+
+
+def _launch(kind: BrowserType) -> Browser:
+    installed = [kind.executable_path] if Path(kind.executable_path).is_file() else []
+    path = next(iter((*filter(None, map(shutil.which, NAMES)), *installed)), None)
+    assert path, f"a browser is needed, {', '.join(NAMES)} or playwright's own: make browser"
+    try:
+        return kind.launch(executable_path=path, args=OPTIONS, chromium_sandbox=os.geteuid() != 0)
+    except Error:  # a container may not let it have a sandbox
+        return kind.launch(executable_path=path, args=OPTIONS, chromium_sandbox=False)
 
 
 class Tab:
@@ -100,3 +110,8 @@ def check_width(page: Page, width: int) -> None:
     """Check that a page does not scroll sideways in a window of this width."""
     page.set_viewport_size({"width": width, "height": 800})
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+if __name__ == "__main__":  # `make browser` asks whether there is one
+    with chromium() as found:
+        print(found.version)
