@@ -1,27 +1,33 @@
-"""The processes of this machine that simulate."""
+"""Processes of this machine: those that simulate, and the workers of a supervisor."""
 
-import time
 from pathlib import Path
 
 from support.serving import is_alive
+from support.waiting import until
+
+
+def _children(parent: int) -> list[tuple[int, bytes]]:
+    """Return the processes that another one has started and that have not ended, with their command lines."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            state, owner = (entry / "stat").read_text().rpartition(")")[2].split()[:2]
+            command = (entry / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if int(owner) == parent and state != "Z":
+            found.append((int(entry.name), command))
+    return found
 
 
 def simulating(parent: int) -> list[int]:
     """Return the processes that simulate for another one."""
-    found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            fields = (entry / "stat").read_text().rpartition(")")[2].split()
-            words = (entry / "cmdline").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if int(fields[1]) == parent and b"belated.service.simulate" in words:
-            found.append(int(entry.name))
-    return found
+    return [pid for pid, command in _children(parent) if b"belated.service.simulate" in command.split(b"\0")]
 
 
-def wait_until_gone(pid: int, seconds: float = 30.0) -> None:
-    end = time.monotonic() + seconds
-    while is_alive(pid):
-        assert time.monotonic() < end, f"process {pid} is still there"
-        time.sleep(0.02)
+def workers_of(supervisor: int) -> set[int]:
+    return {pid for pid, command in _children(supervisor) if b"resource_tracker" not in command}
+
+
+def wait_until_gone(pid: int) -> None:
+    until(lambda: not is_alive(pid))

@@ -17,7 +17,7 @@ import httpx
 from belated.client import Client
 from belated.ledger import open_ledger
 from belated.ledger.keys import ensure_admin
-from support.ports import free_port
+from support.ports import free_port, is_free
 from support.postgres import Postgres, new_database
 from support.waiting import until
 
@@ -25,11 +25,12 @@ ADMIN_KEY = "admin-key-for-tests-0123456789"
 POSTGRES = "BELATED_TEST_POSTGRES"
 """The environment variable with the URL of the PostgreSQL server that all tests of a run share."""
 
-# Reads one JSON object a line: {"store", "port", "workers", "log", "limits", "more", "constants", "clock"}; forks a
-# server; answers its process id. Constants of modules can be set. The file "clock" has two numbers of seconds: how far
-# the ledger's clock is off, and how far the steady clock is with it, as if that time had passed.
+# Reads one JSON object a line: {"store", "port", "workers", "log", "limits", "more", "constants", "clock", "spawns"};
+# forks a server; answers its process id. Constants of modules can be set. The file "clock" has two numbers of seconds:
+# how far the ledger's clock is off, and how far the steady clock is with it, as if that time had passed. Workers of a
+# supervisor are forked, too, unless "spawns".
 NURSERY = """
-import importlib, json, os, signal, sys, time
+import importlib, json, multiprocessing, os, signal, sys, time, traceback
 from belated.ledger import clock, postgres, sqlite
 from belated.service import server, service
 from belated.service.limits import Limits
@@ -47,6 +48,10 @@ for line in sys.stdin:
         os.dup2(log, 2)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         status = 70
+        if wanted["workers"] > 1 and not wanted["spawns"]:
+            context = multiprocessing.get_context("fork")
+            multiprocessing.get_context = lambda method=None: context
+            os.register_at_fork(after_in_child=lambda: signal.signal(signal.SIGTERM, signal.SIG_DFL))
         for path, value in wanted["constants"].items():
             module, _, name = path.rpartition(".")
             setattr(importlib.import_module(module), name, value)
@@ -61,6 +66,8 @@ for line in sys.stdin:
             where = (wanted["store"], "127.0.0.1", wanted["port"], wanted["workers"])
             plan = server.ServerSettings(*where, limits, **wanted["more"])
             status = server.serve(plan)
+        except Exception:
+            traceback.print_exc()
         finally:
             os._exit(status)
     print(child, flush=True)
@@ -117,6 +124,7 @@ class Server:
         workers: int = 1,
         constants: dict[str, Any] | None = None,
         more: dict[str, Any] | None = None,
+        spawns: bool = False,
         **limits: Any,
     ) -> None:
         self.store = store
@@ -127,6 +135,8 @@ class Server:
         self._clock = Path(f"{log}.clock")
         self.set_clock(0.0)
         self.more = more or {}
+        self.spawns = spawns
+        """Whether workers of a supervisor are new processes that import everything, as in production."""
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.pid = 0
@@ -152,6 +162,7 @@ class Server:
             constants=self.constants,
             clock=str(self._clock),
             more=self.more,
+            spawns=self.spawns,
         )
         if wait:
             self.wait_until_ready()
@@ -186,6 +197,7 @@ class Server:
         except ProcessLookupError:  # it has not come to have a group of its own yet
             os.kill(self.pid, signal.SIGKILL)
         self.wait_until_gone()
+        until(lambda: is_free(self.port))  # workers listen, too
 
     def terminate(self) -> None:
         """SIGTERM; wait until it has ended by itself."""
