@@ -17,6 +17,7 @@ from belated.bounds.waiting import follow
 from belated.delays import NEVER
 from belated.simulation.simulation import replay
 from support.audited import ALWAYS, MEANS, NAMES, PROBLEMS, broken, hand_trace, silent, spoiled
+from support.refusals import refused
 
 # All of the paper's statements, on robust
 
@@ -212,15 +213,15 @@ def test_what_is_infinite_is_null() -> None:
 @pytest.mark.parametrize(
     ("wanted", "message"),
     [
-        ({"rounds": 0}, "rounds is 0"),
-        ({"rounds": 10, "replications": 0}, "replications is 0"),
-        ({"rounds": 10, "seed": -1}, "seed is -1"),
-        ({"rounds": 20}, "rounds is 20, but .* ends after round 10"),
+        ({"rounds": 0}, ("rounds", "0")),
+        ({"rounds": 10, "replications": 0}, ("replications", "0")),
+        ({"rounds": 10, "seed": -1}, ("seed", "-1")),
+        ({"rounds": 20}, (None, "20")),
     ],
 )
-def test_what_cannot_be_run_is_named(wanted: dict[str, Any], message: str) -> None:
+def test_what_cannot_be_run_is_named(wanted: dict[str, Any], message: tuple[str | None, ...]) -> None:
     environment = environments.Recorded(np.zeros((10, 2)))
-    with pytest.raises(ValueError, match=message):
+    with refused(*message):
         simulate("robust", environment, **wanted)
-    with pytest.raises(ValueError, match=message):
+    with refused(*message):
         audit.run("robust", environment, **wanted)

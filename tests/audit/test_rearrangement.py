@@ -25,13 +25,13 @@ def literal(arrivals: list[int]) -> list[int]:
     return moved
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(ARRIVALS)
 def test_every_arrival_goes_to_the_first_free_round(arrivals: list[int]) -> None:
     assert rearrange(np.array(arrivals, dtype=np.int64)).tolist() == literal(arrivals)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(ARRIVALS)
 def test_no_round_has_two_arrivals_and_none_comes_earlier(arrivals: list[int]) -> None:
     moved = rearrange(np.array(arrivals, dtype=np.int64))
@@ -39,7 +39,7 @@ def test_no_round_has_two_arrivals_and_none_comes_earlier(arrivals: list[int]) -
     assert (moved >= np.array(arrivals, dtype=np.int64)).all()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(DELAYS)
 def test_no_arrival_moves_further_than_the_most_outstanding(delays: list[int | None]) -> None:
     """Nor those that come after the last decision; what never comes is outstanding for ever."""

@@ -14,11 +14,12 @@ from belated.core import ftrl
 from belated.core.kernels import Vector, kernel
 from belated.delays import Recorded as RecordedDelays
 from belated.environments import Recorded as RecordedLosses
-from belated.errors import InvalidValue
 from belated.learners import Learner, PythonLearner, ftrl_steps, tsallis
 from belated.simulation import Trace
 from support import reference_algorithms
 from support.plain_exp3 import PlainExp3
+from support.refusals import refused
+from support.sampling import sampled
 
 Floats = NDArray[np.float64]
 
@@ -38,8 +39,9 @@ def test_all_learners_on_the_solver_are_leaders() -> None:
     assert not any(learners.find(name).bias for name in others)
 
 
-@pytest.mark.parametrize(("environment", "delays"), CELLS)
-@pytest.mark.parametrize("learner", LEADERS)
+@pytest.mark.parametrize(
+    ("learner", "environment", "delays"), sampled([(name, *cell) for name in LEADERS for cell in CELLS], 20)
+)
 def test_the_identity_is_exact(learner: str, environment: str, delays: str) -> None:
     if learner == "exp3_delayed" and delays.startswith("byarm"):
         return  # it must know delays that depend on nothing
@@ -361,12 +363,12 @@ def test_a_split_shows_its_terms() -> None:
 @pytest.mark.parametrize(
     ("learner", "message"),
     [
-        ("ucb", "learner 'ucb' does not follow the regularised leader"),
-        ("bold", "one that does is needed: guarded, balanced, robust"),
-        ("guarded:pilot=1", "learner 'guarded:pilot=1' has no leader"),
-        (PythonLearner("plain", PlainExp3), "learner 'plain' does not follow"),
+        ("ucb", ("learner", "ucb")),
+        ("bold", ("learner",)),
+        ("guarded:pilot=1", ("learner", "guarded:pilot=1")),
+        (PythonLearner("plain", PlainExp3), ("learner", "plain")),
     ],
 )
-def test_others_are_refused(learner: str | PythonLearner, message: str) -> None:
-    with pytest.raises(InvalidValue, match=message):
+def test_others_are_refused(learner: str | PythonLearner, message: tuple[str | None, ...]) -> None:
+    with refused(*message):
         split(learner, "bernoulli:means=[0.4,0.6]", rounds=20, replications=1)

@@ -13,6 +13,7 @@ from belated.bounds import Bound, Instance, facts, robust_bound, table
 from belated.bounds.waiting import Waiting
 from belated.delays.law import NEVER
 from belated.league import suite
+from support.refusals import refused
 
 DELAYS = [3, 0, None, 1, 7, 2, 0, 5, 1, 0]
 CUT = [3, 0, 7, 1, 5, 2, 0, 2, 1, 0]  # at the last round
@@ -307,43 +308,43 @@ def test_a_cell_of_delays_by_arm_counts_the_longest() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"delays": [0, 1], "counts": [0, 1]}, "both given, or neither"),
-        ({}, "both given, or neither"),
-        ({"delays": [0, 1], "gaps": [0.1]}, r"gaps is \[0.1\]; .*each of 2 arms"),
-        ({"delays": [0, 1], "gaps": [0.1, 0.1, 0.1]}, r"gaps is \[0.1, 0.1, 0.1\]"),
-        ({"delays": [0, 1], "gaps": [0.1, 1.5]}, r"gaps is \[0.1, 1.5\]; a number from 0 to 1"),
-        ({"delays": [0, 1], "gaps": [-0.1, 0.5]}, r"gaps is \[-0.1, 0.5\]"),
-        ({"delays": [0, 1], "gaps": [math.nan, 0.5]}, r"gaps is \[nan, 0.5\]"),
-        ({"delays": [0, -3]}, r"delays\[1\] is -3; at least 0"),
-        ({"delays": [None, 0, -2]}, r"delays\[2\] is -2.0; at least 0"),
-        ({"delays": [0, 1.5, 0]}, r"delays\[1\] is 1.5; a whole number"),
-        ({"delays": []}, r"delays has shape \(0,\)"),
-        ({"delays": [[1, 2]]}, r"delays has shape \(1, 2\)"),
-        ({"counts": [0, 1, 3]}, r"counts\[2\] is 3; from 0 to 2"),
-        ({"counts": [1]}, r"counts\[0\] is 1; from 0 to 0"),
-        ({"counts": [0, -1]}, r"counts\[1\] is -1; from 0 to 1"),
-        ({"counts": [0, 0.5]}, "counts has shape .* and type float64"),
-        ({"counts": []}, r"counts has shape \(0,\)"),
+        ({"delays": [0, 1], "counts": [0, 1]}, (None,)),
+        ({}, (None,)),
+        ({"delays": [0, 1], "gaps": [0.1]}, (None, "[0.1]")),
+        ({"delays": [0, 1], "gaps": [0.1, 0.1, 0.1]}, (None, "[0.1, 0.1, 0.1]")),
+        ({"delays": [0, 1], "gaps": [0.1, 1.5]}, (None, "[0.1, 1.5]")),
+        ({"delays": [0, 1], "gaps": [-0.1, 0.5]}, (None, "[-0.1, 0.5]")),
+        ({"delays": [0, 1], "gaps": [math.nan, 0.5]}, (None, "0")),
+        ({"delays": [0, -3]}, (None, "-3")),
+        ({"delays": [None, 0, -2]}, (None, "-2.0")),
+        ({"delays": [0, 1.5, 0]}, (None, "1.5")),
+        ({"delays": []}, (None, "(0,)")),
+        ({"delays": [[1, 2]]}, (None, "(1, 2)")),
+        ({"counts": [0, 1, 3]}, (None, "3", "0", "2")),
+        ({"counts": [1]}, (None, "1", "0")),
+        ({"counts": [0, -1]}, (None, "-1", "0", "1")),
+        ({"counts": [0, 0.5]}, (None,)),
+        ({"counts": []}, (None, "(0,)")),
     ],
 )
-def test_what_is_wrong_is_named(given: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+def test_what_is_wrong_is_named(given: dict[str, Any], message: tuple[str | None, ...]) -> None:
+    with refused(*message):
         Instance(3, **given)
 
 
 @pytest.mark.parametrize("arms", [1, 0, 2.0, True])
 def test_at_least_two_arms(arms: Any) -> None:
-    with pytest.raises(ValueError, match=f"number of arms is {arms!r}; a whole number from 2"):
+    with refused("arms", repr(arms)):
         Instance(arms, [0, 1])
 
 
 def test_a_fraction_beyond_the_last_round_is_refused_too() -> None:
-    with pytest.raises(ValueError, match=r"delays\[0\] is 100.5; a whole number"):
+    with refused(None, "100.5"):
         Instance(3, [100.5, 0, 0])
 
 
 @pytest.mark.parametrize("problem", [{"delays": [0, 1]}, {"counts": [0, 1]}])
 @pytest.mark.parametrize("constant", [0.0, -1.0, math.nan])
 def test_a_constant_that_robust_cannot_have_is_refused(problem: dict[str, Any], constant: float) -> None:
-    with pytest.raises(ValueError, match=f"delay_constant is {constant}"):
+    with refused("delay_constant", constant):
         table(Instance(3, delay_constant=constant, **problem))

@@ -24,6 +24,7 @@ from belated.delays import (
     Uniform,
     whole,
 )
+from support.refusals import refused
 
 N = 100_000
 ROUNDS = np.arange(1, N + 1)
@@ -77,7 +78,7 @@ def test_never() -> None:
     assert isinstance(law, Never)
     assert (repr(law), law.title, law.tail_index, law.longest) == ("Never()", "never", 0.0, None)
     assert sample(Delays.find("dropout:share=0,others=never")).min() == NEVER
-    with pytest.raises(ValueError, match="never"):
+    with refused("setting of never", "share"):
         Delays.find("never:share=0.1")
 
 
@@ -137,21 +138,21 @@ def test_recorded() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("constant:delay=-1", "delay is -1; a whole number of rounds"),
-        ("constant:delay=1.5", "delay is 1.5"),
-        ("constant", "needs delay"),
-        ("geometric:mean=0", "mean is 0; a positive number"),
-        ("uniform:low=3,high=2", "high is 2; at least low, 3"),
-        ("pareto:shape=-1", "shape is -1"),
-        ("pareto:scale=0", "scale is 0"),
-        ("geometric:mean=x", "mean is 'x'"),
-        ("dropout:share=1.5", "share is 1.5; a number from 0 to 1"),
-        ("dropout:others=later", "unknown delays 'later'"),
-        ("recorded:delays=[1,-2]", "delays\\[1\\] is -2"),
+        ("constant:delay=-1", ("delay", "-1")),
+        ("constant:delay=1.5", ("delay", "1.5")),
+        ("constant", (None, "constant", "delay")),
+        ("geometric:mean=0", ("mean", "0")),
+        ("uniform:low=3,high=2", (None, "2")),
+        ("pareto:shape=-1", ("shape", "-1")),
+        ("pareto:scale=0", ("scale", "0")),
+        ("geometric:mean=x", ("mean", "x")),
+        ("dropout:share=1.5", ("share", "1.5")),
+        ("dropout:others=later", ("delays", "later")),
+        ("recorded:delays=[1,-2]", ("delays[1]", "-2")),
     ],
 )
-def test_bad_input(words: str, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+def test_bad_input(words: str, message: tuple[str | None, ...]) -> None:
+    with refused(*message):
         Delays.find(words)
 
 
@@ -182,15 +183,15 @@ def test_empirical_delays_are_drawn_from_a_file(tmp_path: Path) -> None:
     assert law.tail_index == 0.0
     assert Empirical([1, 2]).tail_index == np.inf
     file.write_text("3\nsoon\n")
-    with pytest.raises(ValueError, match="line 2: 'soon' is not a delay"):
+    with refused(None, "soon", 2):
         Empirical(file)
     file.write_text("# nothing\n")
-    with pytest.raises(ValueError, match="holds no delays"):
+    with refused(None, "delays.txt"):
         Empirical(file)
     file.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ValueError, match=r"delays.txt is not text"):
+    with refused(None, "delays.txt"):
         Empirical(file)
-    with pytest.raises(OSError, match="missing"):
+    with pytest.raises(FileNotFoundError):
         Empirical(tmp_path / "missing.txt")
 
 
@@ -242,7 +243,7 @@ def test_dependent_delays_by_words_and_their_truth() -> None:
     assert law == ByArm([0, 30])
     assert ByArm([Pareto(shape=0.5), 3]).tail_index == 0.5
     assert ByLoss(good=0, bad=Recorded([1, 2])).longest == 2
-    with pytest.raises(ValueError, match=r"must know the delay of a decision before it is made.*depends on the arm"):
+    with refused(None, "exp3_delayed", "ByArm"):
         simulate("exp3_delayed", "stochastic:arms=3", law, rounds=50, replications=1)
     told = simulate("damped", "stochastic:arms=3", law, rounds=50, replications=1, keep_trace=True)
     by_hand = simulate("damped:longest_delay=30", "stochastic:arms=3", law, rounds=50, replications=1, keep_trace=True)
@@ -252,21 +253,21 @@ def test_dependent_delays_by_words_and_their_truth() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("burst:count=-1", "count is -1"),
-        ("batches:every=0", "every is 0"),
-        ("byarm:laws=3", "laws is 3; a list"),
-        ("byarm:laws=[0,later]", "unknown delays 'later'"),
-        ("recorded:delays=[3,soon]", "delays\\[1\\] is 'soon'"),
-        ("byloss:bad=-1", "delay is -1"),
+        ("burst:count=-1", ("count", "-1")),
+        ("batches:every=0", (None, "0")),
+        ("byarm:laws=3", (None, "3")),
+        ("byarm:laws=[0,later]", ("delays", "later")),
+        ("recorded:delays=[3,soon]", ("delays[1]", "soon")),
+        ("byloss:bad=-1", ("delay", "-1")),
     ],
 )
-def test_bad_new_laws(words: str, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+def test_bad_new_laws(words: str, message: tuple[str | None, ...]) -> None:
+    with refused(*message):
         Delays.find(words)
 
 
 def test_laws_that_depend_twice_are_refused() -> None:
-    with pytest.raises(ValueError, match="depends on the arm itself"):
+    with refused(None, "ByArm"):
         ByLoss(bad=ByArm([1, 2]))
-    with pytest.raises(ValueError, match="depends on the loss itself"):
+    with refused(None, "ByLoss"):
         ByArm([ByLoss()])

@@ -19,6 +19,7 @@ from belated.environments import (
     Switching,
 )
 from belated.simulation.simulation import replay
+from support.refusals import refused
 
 ROUNDS = np.arange(1, 20_001)
 
@@ -92,21 +93,21 @@ def test_recorded_losses_are_played_as_they_are() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("bernoulli:means=[0.5]", "number of arms is 1"),
-        ("bernoulli:means=[0.5,1.5]", "means\\[1\\] is 1.5"),
-        ("stochastic:arms=2.5", "number of arms is 2.5"),
-        ("stochastic:gap=-0.1", "gap is -0.1; a number from 0 to 1"),
-        ("constrained:growth=0.5", "growth is 0.5"),
-        ("constrained:first=0", "first is 0"),
-        ("recorded:losses=[[0.5,2.0]]", "losses\\[0, 1\\] is 2.0"),
-        ("recorded:losses=[0.5,0.5]", "rounds x arms"),
-        ("bernoulli:means=0.5", "means is 0.5; a list"),
-        ("bernoulli:means=[0.5,x]", "means\\[1\\] is 'x'"),
-        ("stochastic:gap=x", "gap is 'x'"),
+        ("bernoulli:means=[0.5]", ("arms", "1")),
+        ("bernoulli:means=[0.5,1.5]", ("means[1]", "1.5")),
+        ("stochastic:arms=2.5", ("arms", "2.5")),
+        ("stochastic:gap=-0.1", ("gap", "-0.1")),
+        ("constrained:growth=0.5", (None, "0.5")),
+        ("constrained:first=0", (None, "0")),
+        ("recorded:losses=[[0.5,2.0]]", (None, "0", "2.0")),
+        ("recorded:losses=[0.5,0.5]", (None,)),
+        ("bernoulli:means=0.5", ("means", "0.5")),
+        ("bernoulli:means=[0.5,x]", ("means[1]", "x")),
+        ("stochastic:gap=x", ("gap", "x")),
     ],
 )
-def test_bad_input(words: str, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+def test_bad_input(words: str, message: tuple[str | None, ...]) -> None:
+    with refused(*message):
         Environment.find(words)
 
 
@@ -282,31 +283,31 @@ def test_titles_of_many_arms() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("revenue", "needs rates"),
-        ("revenue:rates=0.1", "rates is 0.1; a list of numbers from 0 to 1"),
-        ("revenue:rates=[0.1]", "number of arms is 1"),
-        ("revenue:rates=[0.1,1.2]", "rates\\[1\\] is 1.2"),
-        ("revenue:rates=[0.1,0.2],amounts=[0.1,0.2,0.3]", "amounts has 3 numbers; 1 or 2, one for each arm"),
-        ("revenue:rates=[0.1,0.2],amounts=[0,0.5]", "amounts is \\[0, 0.5\\]; means above 0 and below 1"),
-        ("revenue:rates=[0.1,0.2],amounts=[1]", "amounts is \\[1\\]; means above 0 and below 1"),
-        ("rhythm:rates=[0.1]", "number of arms is 1"),
-        ("rhythm:rates=[0.1,-0.2]", "rates\\[1\\] is -0.2"),
-        ("rhythm:rates=[0.1,0.7]", "rates is \\[0.1, 0.7\\] and amplitude 0.5; the largest rate times 1 \\+ amplitude"),
-        ("rhythm:rates=[0.1,0.2],amplitude=1.5", "amplitude is 1.5; a number from 0 to 1"),
-        ("rhythm:rates=[0.1,0.2],period=0", "period is 0; a whole number of at least 1"),
-        ("switching:every=0", "every is 0; a whole number of at least 1"),
-        ("blocks:length=1.5", "length is 1.5"),
-        ("resonant:shape=saw", "shape is 'saw'; sine or square"),
-        ("resonant:delay=-1", "delay is -1"),
-        ("corrupted:budget=-1", "budget is -1"),
-        ("drifting:period=0", "period is 0"),
-        ("beta:concentration=0", "concentration is 0"),
-        ("beta:gap=1", "gap is 1; a number below 1"),
-        ("switching:arms=1", "number of arms is 1"),
+        ("revenue", (None,)),
+        ("revenue:rates=0.1", ("rates", "0.1")),
+        ("revenue:rates=[0.1]", ("arms", "1")),
+        ("revenue:rates=[0.1,1.2]", ("rates[1]", "1.2")),
+        ("revenue:rates=[0.1,0.2],amounts=[0.1,0.2,0.3]", (None, "3", "1", "2")),
+        ("revenue:rates=[0.1,0.2],amounts=[0,0.5]", (None, "[0, 0.5]", "0", "1")),
+        ("revenue:rates=[0.1,0.2],amounts=[1]", (None, "[1]", "0", "1")),
+        ("rhythm:rates=[0.1]", ("arms", "1")),
+        ("rhythm:rates=[0.1,-0.2]", ("rates[1]", "-0.2")),
+        ("rhythm:rates=[0.1,0.7]", (None, "[0.1, 0.7]", "0.5", "1")),
+        ("rhythm:rates=[0.1,0.2],amplitude=1.5", ("amplitude", "1.5")),
+        ("rhythm:rates=[0.1,0.2],period=0", ("period", "0")),
+        ("switching:every=0", ("every", "0")),
+        ("blocks:length=1.5", ("length", "1.5")),
+        ("resonant:shape=saw", (None, "saw")),
+        ("resonant:delay=-1", ("delay", "-1")),
+        ("corrupted:budget=-1", (None, "-1")),
+        ("drifting:period=0", ("period", "0")),
+        ("beta:concentration=0", (None, "0")),
+        ("beta:gap=1", (None, "1")),
+        ("switching:arms=1", ("arms", "1")),
     ],
 )
-def test_bad_adversaries(words: str, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+def test_bad_adversaries(words: str, message: tuple[str | None, ...]) -> None:
+    with refused(*message):
         Environment.find(words)
 
 

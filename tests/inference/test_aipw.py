@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from belated.errors import InvalidValue
 from belated.inference.aipw import Floats, Intervals, aipw, aipw_differences
+from support.refusals import refused
 
 Z = 1.959963984540054  # the normal quantile at 0.975
 SCHEMES = [("uniform", 0.7), ("constant", 0.7), ("two-point", 0.7), ("two-point", 0.3), ("two-point", 0.0)]
@@ -123,10 +123,10 @@ def test_the_level_sets_the_quantile_alone() -> None:
     assert (narrow.high - narrow.low) / (usual.high - usual.low) == pytest.approx(1.2815515655446004 / Z)
 
 
-def test_a_single_round_and_a_million_rounds_work() -> None:
+def test_a_single_round_and_very_many_work() -> None:
     one = aipw([0], [1.0], [[0.5, 0.5]])
     assert one.estimate[0] == 2.0
-    rounds = 1_000_000
+    rounds = 200_000
     rng = np.random.default_rng(1)
     arms = rng.integers(0, 2, rounds)
     many = aipw(arms, (rng.random(rounds) < 0.3).astype(float), np.full((rounds, 2), 0.5), weights="constant")
@@ -154,7 +154,7 @@ def test_an_arm_that_was_never_played_could_be_anything() -> None:
 # --- what holds on adaptive data ------------------------------------------------------------------------------------
 
 Rule = Callable[[int, Floats, Floats], Floats]
-RUNS, ROUNDS = 3_000, 1_000
+RUNS, ROUNDS = 600, 1_000
 
 
 class Trials(NamedTuple):
@@ -216,28 +216,28 @@ def coverage(found: Intervals, truth: float) -> float:
     return float(((found.low <= truth) & (truth <= found.high)).mean())
 
 
-@pytest.fixture(scope="module", params=[thompson, epsilon_greedy], ids=["thompson", "epsilon_greedy"])
+@pytest.fixture(scope="module", params=[thompson, pytest.param(epsilon_greedy, marks=pytest.mark.slow)], ids=["thompson", "epsilon_greedy"])
 def trials(request: pytest.FixtureRequest) -> Trials:
     return play(request.param, 0.5, seed=11)
 
 
 def test_intervals_cover_as_they_say(trials: Trials) -> None:
-    """95 % +- 2: 6,000 intervals of two arms have a standard error of 0.3 to 0.4 points, the rest is left to T."""
+    """95 % +- 3: 1,200 intervals of two arms have a standard error of 0.6 to 0.9 points."""
     for name, found in trials.schemes.items():
-        assert 0.93 <= coverage(found, trials.mean) <= 0.97, name
+        assert 0.92 <= coverage(found, trials.mean) <= 0.98, name
 
 
 def test_intervals_of_differences_cover_as_they_say(trials: Trials) -> None:
-    """95 % +- 2 with a standard error of 0.4 points: 3,000 differences."""
+    """95 % +- 3 with a standard error of 0.9 points: 600 differences."""
     difference = trials.differences
     inside = (difference.low[:, 1] <= 0.0) & (difference.high[:, 1] >= 0.0)
-    assert 0.93 <= inside.mean() <= 0.97
+    assert 0.92 <= inside.mean() <= 0.98
 
 
 def test_plain_aipw_is_unbiased_where_the_mean_is_not(trials: Trials) -> None:
-    """Within 4 standard errors of 0, where the sample mean is more than 8 below; weights halve its bias at least."""
+    """Within 4 standard errors of 0, where the sample mean is more than 4 below; weights halve its bias at least."""
     error = trials.naive.estimate - trials.mean
-    assert error.mean() < -8 * error.std() / math.sqrt(error.size)
+    assert error.mean() < -4 * error.std() / math.sqrt(error.size)
     unbiased = trials.schemes["uniform"].estimate - trials.mean
     assert abs(unbiased.mean()) < 4 * unbiased.std() / math.sqrt(unbiased.size)
     for name in ("constant", "two-point"):
@@ -251,7 +251,7 @@ def test_weights_make_intervals_narrower(trials: Trials) -> None:
 
 
 def test_the_interval_of_the_mean_fails_where_that_of_aipw_holds() -> None:
-    """Thompson's: 2 points and more below the nominal 95 %, whose standard error is 0.4 points, in the same runs."""
+    """Thompson's: 2 points and more below the nominal 95 %, whose standard error is 0.6 to 0.9 points, in the same runs."""
     trials = play(thompson, 0.5, seed=11)
     naive = coverage(trials.naive, trials.mean)
     assert naive < 0.925
@@ -263,45 +263,43 @@ def test_the_interval_of_the_mean_fails_where_that_of_aipw_holds() -> None:
 
 FINE: dict[str, Any] = {"arms": [0, 1], "rewards": [0.0, 1.0], "distributions": [[0.5, 0.5], [0.25, 0.75]]}
 REFUSED: list[tuple[dict[str, Any], str, str]] = [
-    ({"distributions": [[0.5, 0.5], [1.0, 0.0]]}, "distributions", r"distributions\[1, 1\] is 0.0: in round 1, arm 1"),
-    ({"distributions": [[1.5, -0.5], [0.5, 0.5]]}, "distributions", r"distributions\[0, 0\] is 1.5"),
-    ({"distributions": [[0.5, 0.5], [math.nan, 0.5]]}, "distributions", r"distributions\[1, 0\] is nan"),
-    ({"distributions": [[0.5, 0.5], [0.5, 0.4]]}, "distributions", r"distributions\[1\] adds up to 0.9; 1 is needed"),
-    ({"distributions": [0.5, 0.5]}, "distributions", r"distributions has shape \(2,\); a row for each round"),
-    ({"distributions": [[1.0], [1.0]]}, "distributions", r"shape \(2, 1\)"),
-    ({"distributions": np.empty((0, 2))}, "distributions", r"shape \(0, 2\)"),
-    ({"rewards": [0.0]}, "rewards", r"rewards has shape \(1,\); \(2,\) is needed"),
-    ({"rewards": [[0.0, 1.0]]}, "rewards", r"rewards has shape \(1, 2\)"),
-    ({"rewards": [0.0, 1.01]}, "rewards", r"rewards\[1\] is 1.01; a number from 0 to 1 is needed"),
-    ({"rewards": [-0.01, 1.0]}, "rewards", r"rewards\[0\] is -0.01"),
-    ({"rewards": [0.0, math.nan]}, "rewards", r"rewards\[1\] is nan"),
-    ({"arms": [0, 1, 0]}, "arms", r"arms has shape \(3,\)"),
-    ({"arms": [0, 2]}, "arms", r"arms\[1\] is 2; an arm from 0 to 1 is needed"),
-    ({"arms": [-1, 0]}, "arms", r"arms\[0\] is -1"),
-    ({"arms": [0.0, 1.0]}, "arms", "float64; whole numbers"),
-    ({"weights": "two_point"}, "weights", "unknown weights 'two_point'.*Did you mean 'two-point'"),
-    ({"decay": 1.0}, "decay", "decay is 1.0; a number from 0 to below 1"),
-    ({"decay": -0.1}, "decay", "decay is -0.1"),
-    ({"level": 1.0}, "level", "level is 1.0; a number between 0 and 1"),
-    ({"level": 0.0}, "level", "level is 0.0"),
+    ({"distributions": [[0.5, 0.5], [1.0, 0.0]]}, "distributions", ("1", "0.0")),
+    ({"distributions": [[1.5, -0.5], [0.5, 0.5]]}, "distributions", ("0", "1.5")),
+    ({"distributions": [[0.5, 0.5], [math.nan, 0.5]]}, "distributions", ("1", "nan")),
+    ({"distributions": [[0.5, 0.5], [0.5, 0.4]]}, "distributions", ("[1]", "0.9", "1")),
+    ({"distributions": [0.5, 0.5]}, "distributions", ("(2,)",)),
+    ({"distributions": [[1.0], [1.0]]}, "distributions", ("(2, 1)",)),
+    ({"distributions": np.empty((0, 2))}, "distributions", ("(0, 2)",)),
+    ({"rewards": [0.0]}, "rewards", ("(1,)", "(2,)")),
+    ({"rewards": [[0.0, 1.0]]}, "rewards", ("(1, 2)",)),
+    ({"rewards": [0.0, 1.01]}, "rewards", ("1.01",)),
+    ({"rewards": [-0.01, 1.0]}, "rewards", ("-0.01",)),
+    ({"rewards": [0.0, math.nan]}, "rewards", ("nan",)),
+    ({"arms": [0, 1, 0]}, "arms", ("(3,)",)),
+    ({"arms": [0, 2]}, "arms", ("2",)),
+    ({"arms": [-1, 0]}, "arms", ("-1",)),
+    ({"arms": [0.0, 1.0]}, "arms", ()),
+    ({"weights": "two_point"}, "weights", ("two_point", "two-point")),
+    ({"decay": 1.0}, "decay", ("1.0",)),
+    ({"decay": -0.1}, "decay", ("-0.1",)),
+    ({"level": 1.0}, "level", ("1.0",)),
+    ({"level": 0.0}, "level", ("0.0",)),
 ]
 
 
 @pytest.mark.parametrize(("changed", "field", "says"), REFUSED)
-def test_what_cannot_be_right_is_refused(changed: dict[str, Any], field: str, says: str) -> None:
+def test_what_cannot_be_right_is_refused(changed: dict[str, Any], field: str, says: tuple[str, ...]) -> None:
     given = FINE | changed
-    with pytest.raises(InvalidValue, match=says) as error:
+    with refused(field, *says):
         aipw(**given)
-    assert error.value.field == field
-    with pytest.raises(InvalidValue, match=says):
+    with refused(field, *says):
         aipw_differences(**given, base=0)
 
 
 @pytest.mark.parametrize("base", [2, -1, 0.0, True])
 def test_the_base_must_be_an_arm(base: Any) -> None:
-    with pytest.raises(InvalidValue, match=f"base is {base}") as error:
+    with refused("base", base):
         aipw_differences(**FINE, base=base)
-    assert error.value.field == "base"
 
 
 def test_propensities_may_be_rounded() -> None:

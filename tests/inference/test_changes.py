@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from belated import InvalidValue
 from belated.inference import Estimates, Log, capital, course, estimates
 from belated.inference.betting import Betting
 from belated.inference.method import Counted, Options
@@ -16,6 +15,7 @@ from belated.inference.stream import Stream, stream_of
 from belated.inference.tally import ENDS
 from belated.inference.weighted import Weighted
 from belated.logs.changes import Change
+from support.refusals import refused
 
 CHANGES = [
     Change(0, 2, False),
@@ -169,26 +169,26 @@ def test_uniform_play_is_of_the_arms_that_were_there() -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ((9, 0, False), "after is 9, but there is more already: at least 10 is needed"),
-        ((-1, 0, False), "after is -1"),
-        ((10.5, 0, False), "after is 10.5"),
-        ((10, 4, True), "arm is 4; there are 3 arms, and a new one has the next number"),
-        ((10, 3, False), "arm is 3; there are 3 arms"),
-        ((10, -1, False), "arm is -1"),
-        ((10, 1, True), "arm 1 is there already"),
-        ((10, 2, False), "arm 2 has left already"),
-        ((10, 1, False), "arm 1 is one of 2 that are left; at least 2 stay"),
-        ((12, 2, True), "after is 12, but there is more already: at least 20 is needed"),
+        ((9, 0, False), ("after", "9", "10")),
+        ((-1, 0, False), ("after", "-1")),
+        ((10.5, 0, False), ("after", "10.5")),
+        ((10, 4, True), ("arm", "4", "3")),
+        ((10, 3, False), ("arm", "3")),
+        ((10, -1, False), ("arm", "-1")),
+        ((10, 1, True), ("arm", "1")),
+        ((10, 2, False), ("arm", "2")),
+        ((10, 1, False), ("arm", "1", "2")),
+        ((12, 2, True), ("after", "12", "20")),
     ],
 )
-def test_changes_that_cannot_be_are_refused_and_change_nothing(change: Any, words: str) -> None:
+def test_changes_that_cannot_be_are_refused_and_change_nothing(change: Any, words: tuple[str | None, ...]) -> None:
     stream = Stream(3)
     stream.add(np.array([0, 1] * 5), np.ones(10), np.full(10, 0.5))
     stream.change(10, 2, False)
     if change[0] == 12:
         stream.change(20, 3, True)
     before = stream.copy()
-    with pytest.raises(InvalidValue, match=words):
+    with refused(*words):
         stream.change(*change)
     assert_same(stream, before)
 
@@ -199,11 +199,11 @@ def test_decisions_of_arms_that_are_not_there_are_refused_and_change_nothing() -
     stream.change(7, 3, True)
     before = stream.copy()
     for arms, words in (
-        ([0] * 6, "decision 6 is of arm 0, which was not there then"),
-        ([0] * 5 + [1, 3], "decision 7 is of arm 3"),
-        ([0, 4], "decision 2 is of arm 4"),
+        ([0] * 6, ("arms", "6", "0")),
+        ([0] * 5 + [1, 3], ("arms", "7", "3")),
+        ([0, 4], ("arms", "2", "4")),
     ):
-        with pytest.raises(InvalidValue, match=words):
+        with refused(*words):
             stream.add(np.array(arms), np.ones(len(arms)), np.full(len(arms), 0.5))
         assert_same(stream, before)
     stream.add(np.array([0] * 5 + [1, 1, 3]), np.ones(8), np.full(8, 0.5))
@@ -400,13 +400,13 @@ def test_before_the_first_change_all_is_as_with_arms_that_stay() -> None:
     ways: list[dict[str, Any]] = [{}, {"method": "weighted"}, {"outcomes": "arrived", "control": "a"}]
     for way in ways:
         assert estimates(later, **way) == estimates(plain, **way)
-    with pytest.raises(InvalidValue, match="unknown control 'c'"):
+    with refused("control", "c"):
         estimates(later, control="c")
 
 
 def test_one_look_needs_arms_that_stay() -> None:
     shares = np.full((ROUNDS, 5), 0.2)
-    with pytest.raises(InvalidValue, match="method 'aipw' needs arms that stay; in this log some came or left"):
+    with refused("method", "aipw"):
         estimates(a_log(distributions=shares), method="aipw")
 
 
@@ -438,21 +438,21 @@ def adversary(rng: np.random.Generator, looks: int, every: int, most: int) -> tu
 
 
 def test_whoever_adds_and_retires_arms_as_they_like_finds_no_false_winner() -> None:
-    """150 runs, 20 looks each: at 5 % more than 17 false winners have probability 0.0006. By the evidence that two arms
+    """50 runs, 20 looks each: at 5 % more than 8 false winners have probability 0.0008. By the evidence that two arms
     alone need there are more than that.
     """
     rng = np.random.default_rng(0)
-    found = np.array([adversary(rng, looks=20, every=40, most=8) for _ in range(150)])
-    assert found[:, 0].sum() <= 17
-    assert found[:, 1].sum() > 17
+    found = np.array([adversary(rng, looks=20, every=40, most=8) for _ in range(50)])
+    assert found[:, 0].sum() <= 8
+    assert found[:, 1].sum() > 8
 
 
 def test_intervals_hold_whoever_comes() -> None:
-    """60 runs in which a new arm comes 29 times: at 5 % more than 9 runs in which some interval misses its mean have
-    probability 0.0008.
+    """40 runs in which a new arm comes 29 times: at 5 % more than 7 runs in which some interval misses its mean have
+    probability 0.0007.
     """
     rng, missed, without = np.random.default_rng(1), 0, 0
-    for _ in range(60):
+    for _ in range(40):
         stream, is_missed, would_miss = Stream(2), False, False
         for n in range(2, 31):
             size = 20 * n
@@ -468,13 +468,13 @@ def test_intervals_hold_whoever_comes() -> None:
                 is_missed |= bool(((lows > 0.3) | (highs < 0.3)).any())
             stream.change(stream.rounds, n, True)
         missed, without = missed + is_missed, without + would_miss
-    assert missed <= 9
-    assert without > 0.05 * 60
+    assert missed <= 7
+    assert without > 0.05 * 40
 
 
 def test_weighted_averages_hold_at_all_times_where_arms_come_and_go() -> None:
-    """20 runs of 1,500 rounds: means change, arm 0 is away for the middle third, arm 2 comes for it and stays. At 5 %
-    more than 5 runs with a miss have probability 0.0003.
+    """8 runs of 1,500 rounds: means change, arm 0 is away for the middle third, arm 2 comes for it and stays. At 5 %
+    more than 3 runs with a miss have probability 0.0004.
     """
     rng, missed = np.random.default_rng(9), 0
     rounds = np.arange(1_500)
@@ -482,7 +482,7 @@ def test_weighted_averages_hold_at_all_times_where_arms_come_and_go() -> None:
     means = np.where((rounds // 300 % 2 == 0)[:, None], [0.7, 0.3, 0.5], [0.3, 0.6, 0.2])
     truth = np.cumsum(means * there, axis=0) / np.maximum(np.cumsum(there, axis=0), 1)
     changes = (Change(500, 2, True), Change(500, 0, False), Change(1_000, 0, True))
-    for _ in range(20):
+    for _ in range(8):
         weights = there * rng.uniform(0.2, 1.0, (1_500, 3))
         shares = weights / weights.sum(axis=1, keepdims=True)
         arms = (rng.random(1_500)[:, None] > np.cumsum(shares, axis=1)[:, :2]).sum(axis=1)
@@ -498,7 +498,7 @@ def test_weighted_averages_hold_at_all_times_where_arms_come_and_go() -> None:
             outside |= bool(((truth[count - 1, :n] < lows) | (truth[count - 1, :n] > highs)).any())
             assert (highs - lows < 1).all() or count < 600
         missed += outside
-    assert missed <= 5
+    assert missed <= 3
 
 
 def test_nothing_of_arms_that_stay_has_changed() -> None:

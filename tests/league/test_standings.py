@@ -173,6 +173,7 @@ def test_who_does_not_play_in_a_cell_is_left_out_of_it() -> None:
     assert damped.informed
 
 
+@pytest.mark.slow
 def test_intervals_cover_the_truth_as_often_as_they_say(monkeypatch: pytest.MonkeyPatch) -> None:
     """400 leagues of two cells and 25 paired replications; log-normal regrets, of which the means are known.
 

@@ -14,6 +14,7 @@ from belated.league import League, LeaguePlan, competitors, play
 from belated.league.store import ARRAYS, Store, described, read
 from belated.league.suite import Cell
 from belated.simulation import simulate
+from support.refusals import refused
 
 CELL = Cell("own", "stochastic:arms=3,gap=0.2", "geometric:mean=5", 60)
 PLAN = LeaguePlan((CELL,), competitors(["ucb", "robust"]), 2, 1)
@@ -117,5 +118,5 @@ def test_a_cell_that_failed_is_not_shown_with_what_was_stored_before(folder: Pat
 def test_a_league_of_own_cells_says_how_to_report_it(folder: Path, tmp_path: Path) -> None:
     text = '{"cells": [{"id": "own", "rounds": 60}], "learners": ["ucb"], "replications": 2, "seed": 1}'
     (tmp_path / "league.json").write_text(text)
-    with pytest.raises(ValueError, match="cells or learners of your own"):
+    with refused(None, tmp_path):
         read(tmp_path)

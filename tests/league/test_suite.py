@@ -15,6 +15,7 @@ from belated import bounds, simulate
 from belated.delays import NEVER
 from belated.league import suite
 from belated.logs import public
+from support.refusals import refused
 
 OLD = json.loads((Path(__file__).parents[1] / "data" / "suite-v1.json").read_text())
 """The first cells of the suite: id, environment, delays, rounds."""
@@ -83,9 +84,9 @@ def test_cells_by_family() -> None:
 def test_cells_within_families() -> None:
     found = suite.within(suite.suite.values(), ["rhythm", "revenue"])
     assert [cell.id.partition("-")[0] for cell in found] == ["revenue"] * 3 + ["rhythm"] * 3
-    with pytest.raises(ValueError, match=r"unknown family 'rythm'.*Did you mean 'rhythm'"):
+    with refused("family", "rythm", "rhythm"):
         suite.within(suite.suite.values(), ["revenue", "rythm"])
-    with pytest.raises(ValueError, match="none of the cells is of the family rhythm or trials"):
+    with refused("family"):
         suite.within(suite.quick.values(), ["rhythm", "trials"])
 
 
@@ -194,9 +195,9 @@ def test_cells_by_name() -> None:
         "resonant-k10/1000",
         "stochastic-k2/none",
     ]
-    with pytest.raises(ValueError, match="Did you mean 'stochastic-k2/none'"):
+    with refused("cell", "stochastic-k2/none"):
         suite.find(["stochastik-k2/none"])
-    with pytest.raises(ValueError, match="unknown cell 'nothing-\\*'"):
+    with refused("cell", "nothing-*"):
         suite.find(["nothing-*"])
 
 
@@ -237,10 +238,10 @@ def test_uniform_play_is_a_scale() -> None:
 
 @pytest.mark.parametrize(
     ("delays", "weight", "message"),
-    [([[1]], 1.0, "shape"), ([-1], 1.0, "at least 0"), ([1], math.inf, "weight is inf"), ([1], -1.0, "weight is -1")],
+    [([[1]], 1.0, (None,)), ([-1], 1.0, (None, "0")), ([1], math.inf, (None, "inf")), ([1], -1.0, (None, "-1"))],
 )
-def test_bad_input(delays: list[int], weight: float, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+def test_bad_input(delays: list[int], weight: float, message: tuple[str | None, ...]) -> None:
+    with refused(*message):
         bounds.best_skipping(delays, weight)
 
 
@@ -284,9 +285,9 @@ def test_cells_whose_data_are_not_there_are_left_out(monkeypatch: pytest.MonkeyP
     assert not set(absent) & set(elsewhere.suite)
     assert list(elsewhere.paper) == list(suite.paper)
     for wanted in ("rossi/ten-a-week", "rossi/*"):
-        with pytest.raises(ValueError, match="cell rossi/ten-a-week is left out here: rossi needs more"):
+        with refused("cell"):
             elsewhere.find([wanted])
-    with pytest.raises(ValueError, match="unknown cell 'rossy/ten-a-week'"):
+    with refused("cell", "rossy/ten-a-week"):
         elsewhere.find(["rossy/ten-a-week"])
 
 
@@ -295,10 +296,10 @@ def test_the_family_of_real_data_where_there_are_none(monkeypatch: pytest.Monkey
     elsewhere = without_data(monkeypatch, "lifelines")
     assert not elsewhere.real
     assert list(elsewhere.left_out) == list(REAL)
-    with pytest.raises(ValueError, match="cell open-bandit-men/none is left out here: open-bandit-men needs the pack"):
+    with refused("cell"):
         elsewhere.within(elsewhere.suite.values(), ["real"])
     assert elsewhere.within(elsewhere.suite.values(), ["rhythm", "real"])
-    with pytest.raises(ValueError, match="none of the cells is of the family rhythm or real"):
+    with refused("family"):
         elsewhere.within(elsewhere.quick.values(), ["rhythm", "real"])
     assert elsewhere.SUITES["real"] == {}
 
@@ -308,5 +309,5 @@ def test_cells_of_real_data_by_name() -> None:
         pytest.skip(next(iter(suite.left_out.values())))
     assert [cell.id for cell in suite.find(["actg175/*"])] == ["actg175/daily", "actg175/one-in-five-days"]
     assert [cell.id for cell in suite.within(suite.suite.values(), ["real"])] == list(REAL)
-    with pytest.raises(ValueError, match="none of the cells is of the family real"):
+    with refused("family"):
         suite.within(suite.quick.values(), ["real"])

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from belated import InvalidValue
 from belated.logs import EventLog, Log
 from belated.logs.changes import Change, arms_at_first
+from support.refusals import refused
 
 
 def a_log(changes: Any, arms: list[int] | None = None) -> Log:
@@ -35,18 +35,18 @@ def test_changes_are_kept() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        (((3, 2, True),), "decision 3 is of arm 2, which was not there then"),
-        (((2, 0, False),), "decision 4 is of arm 0, which was not there then"),
-        (((2, 2, True), (1, 0, False)), "after is 1, but there is more already: at least 2 is needed"),
-        (((1, 1, True), (1, 2, True)), "1 arms are there at first; at least 2 are needed"),
-        (((2, 0, False), (2, 1, False)), "arm 1 is one of 2 that are left"),
-        (((6, 0, False), (6, 0, False)), "arm 0 has left already"),
-        (((6, 3, True),), "changes has arm 3; allowed is 0 to 2"),
-        (((-1, 0, False),), "after is -1"),
+        (((3, 2, True),), ("arms", "3", "2")),
+        (((2, 0, False),), ("arms", "4", "0")),
+        (((2, 2, True), (1, 0, False)), ("after", "1", "2")),
+        (((1, 1, True), (1, 2, True)), ("changes", "1")),
+        (((2, 0, False), (2, 1, False)), ("arm", "1", "2")),
+        (((6, 0, False), (6, 0, False)), ("arm", "0")),
+        (((6, 3, True),), ("changes", "3")),
+        (((-1, 0, False),), ("after", "-1")),
     ],
 )
-def test_changes_that_cannot_be_are_refused(changes: Any, words: str) -> None:
-    with pytest.raises(InvalidValue, match=words):
+def test_changes_that_cannot_be_are_refused(changes: Any, words: tuple[str | None, ...]) -> None:
+    with refused(*words):
         a_log(changes)
 
 
@@ -56,9 +56,9 @@ def test_newcomers_are_the_last_labels_in_the_order_of_their_coming() -> None:
         return Log.from_arrays(arms, [1, 0, 1, 1], labels=["a", "b", "c", "d"], changes=changes)
 
     assert log((2, "c", True), (2, "d", True)).first_arms == 2
-    with pytest.raises(InvalidValue, match="arm is 3; there are 2 arms, and a new one has the next number"):
+    with refused("arm", 3, 2):
         log((2, "d", True), (3, "c", True))
-    with pytest.raises(InvalidValue, match="changes has the arm 'e'; known are 'a', 'b', 'c', 'd'"):
+    with refused("changes", "e", "a", "b", "c", "d"):
         log((2, "e", True))
 
 
@@ -90,7 +90,7 @@ def test_events() -> None:
 def test_events_of_arms_that_are_known() -> None:
     events = EventLog(["x", "y"])
     events.decided(1, "y", 0.5)
-    with pytest.raises(InvalidValue, match="arm 'z' leaves; known are"):
+    with refused("arm", "z"):
         events.changed("z", False)
     events.changed("z", True)
     events.decided(2, "z", 0.5)
@@ -99,7 +99,7 @@ def test_events_of_arms_that_are_known() -> None:
     log = events.log()
     assert log.labels == ("x", "y", "z")
     assert log.changes == (Change(1, 2, True), Change(2, 0, False), Change(2, 0, True))
-    with pytest.raises(InvalidValue, match="known are"):
+    with refused("arm"):
         events.decided(3, "w", 0.5)
 
 

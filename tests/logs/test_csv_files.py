@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from belated import InvalidValue
 from belated.logs import csv_files, csv_layout, csv_rows, read_log, read_log_file
 from belated.logs.csv_files import CsvFile
 from belated.logs.rejections import Rejections
+from support.refusals import refused
 
 Rows = tuple[list[tuple[int, str | None, str | None]], list[tuple[int, str, str, str]], int]
 
@@ -99,7 +99,7 @@ def test_rows_after_a_quote_that_is_not_closed_are_read(tmp_path: Path) -> None:
     assert [fault[0] for fault in faults] == [3]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     st.lists(
         st.sampled_from(
@@ -154,7 +154,7 @@ def test_separators(separator: str, tmp_path: Path) -> None:
 
 def test_decimal_commas_are_no_numbers(tmp_path: Path) -> None:
     path = written(tmp_path / "log.csv", "arm;reward\na;0,5\nb;1\n")
-    with pytest.raises(InvalidValue, match="line 2: reward is '0,5'; a number is needed"):
+    with refused("reward", "0,5", 2):
         read_log(path)
 
 
@@ -167,17 +167,17 @@ def test_a_byte_order_mark_and_blanks_in_the_header_are_no_part_of_names(tmp_pat
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (b"", "has no rows; at least one decision"),
-        (b"\n\n", "has no rows; at least one decision"),
-        (b"arm,reward\n", "has no rows; at least one decision"),
-        (b"\xff,reward\na,1\n", "line 1: not UTF-8"),
-        (b'\n"arm,reward\na,1\n', "line 2: unexpected end of data"),
-        (b"arm,reward\ra,1\rb,0\r", "line 1: new-line character"),
-        (b"arm,reward,reward\na,1,1\n", "has the column 'reward' twice"),
+        (b"", ("path",)),
+        (b"\n\n", ("path",)),
+        (b"arm,reward\n", ("path",)),
+        (b"\xff,reward\na,1\n", ("path", "1", "8")),
+        (b'\n"arm,reward\na,1\n', ("path", "2")),
+        (b"arm,reward\ra,1\rb,0\r", ("path", "1")),
+        (b"arm,reward,reward\na,1,1\n", ("reward", "reward")),
     ],
 )
-def test_headers_that_cannot_be(text: bytes, message: str, tmp_path: Path) -> None:
-    with pytest.raises(InvalidValue, match=message):
+def test_headers_that_cannot_be(text: bytes, message: tuple[str | None, ...], tmp_path: Path) -> None:
+    with refused(*message):
         read_log(written(tmp_path / "log.csv", text))
 
 

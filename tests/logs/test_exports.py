@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from belated import InvalidValue
 from belated.ledger.events import when
 from belated.logs import EventLog, Log, frame_log, json_files, read_log, read_log_file
 from belated.logs.changes import Change
+from support.refusals import refused
 
 HEAD = "number,kind,at,round,decision,arm,propensity,loss,receipt,waited,key"
 Event = tuple[str, int, int, Any, float]
@@ -75,7 +75,7 @@ def histories(draw: st.DrawFn) -> list[Event]:
     return events
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(histories())
 def test_an_export_is_as_its_events(tmp_path_factory: pytest.TempPathFactory, events: list[Event]) -> None:
     rows = [row(number, event) for number, event in enumerate(events, 1)]
@@ -134,31 +134,28 @@ def test_outcomes_may_come_in_a_later_piece(tmp_path: Path, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize(
-    ("rows", "message"),
+    ("rows", "names"),
     [
-        (
-            "2,outcome,{t},2,y,a,,0.5,used,1,",
-            "line 3: round is '2'; there is an outcome of this decision, which was not made before it",
-        ),
-        ("2,outcome,{t},1,x,a,,1.5,used,1,", r"line 3: loss is '1\.5'; a number from 0 to 1 is needed"),
-        ("2,outcome,{t},1,x,a,,,used,1,", "line 3: loss is ''; a number from 0 to 1 is needed"),
-        ("2,outcome,{t},one,x,a,,0.5,used,1,", "line 3: round is 'one'; a whole number is needed"),
-        ("2,decision,{t},1.5,x,a,,,,,", r"line 3: round is '1\.5'; a whole number is needed"),
-        ("2,decision,{t},1,x,a,0.5,,,,", "line 3: round is '1'; the decision is there twice, first in line 2"),
-        ("2,decision,{t},2,x,a,2,,,,", "line 3: propensity is '2'; a number above 0, at most 1 is needed"),
-        ("2,decision,{t},2,x,,0.5,,,,", "line 3: arm is empty"),
-        ("2,decision,then,2,x,b,0.5,,,,", "line 3: at is 'then'; a number is needed, or a date"),
+        ("2,outcome,{t},2,y,a,,0.5,used,1,", ("round", "3", "'2'")),
+        ("2,outcome,{t},1,x,a,,1.5,used,1,", ("loss", "3", "'1.5'")),
+        ("2,outcome,{t},1,x,a,,,used,1,", ("loss", "3", "''")),
+        ("2,outcome,{t},one,x,a,,0.5,used,1,", ("round", "3", "'one'")),
+        ("2,decision,{t},1.5,x,a,,,,,", ("round", "3", "'1.5'")),
+        ("2,decision,{t},1,x,a,0.5,,,,", ("round", "3", "'1'")),
+        ("2,decision,{t},2,x,a,2,,,,", ("propensity", "3", "'2'")),
+        ("2,decision,{t},2,x,,0.5,,,,", ("arm", "3")),
+        ("2,decision,then,2,x,b,0.5,,,,", ("at", "3", "'then'")),
         (
             "2,decision,{t},2,x,c,0.5,,,,\n3,outcome,{t},3,z,c,,1,,,\n4,decision,{t},3,z,c,1,,,,",
-            "line 4: round is '3'; there is an out",
+            ("round", "4", "'3'"),
         ),
     ],
 )
-def test_events_that_cannot_be_are_named_by_line(rows: str, message: str, tmp_path: Path) -> None:
+def test_events_that_cannot_be_are_named_by_line(rows: str, names: tuple[str | None, ...], tmp_path: Path) -> None:
     path = tmp_path / "export.csv"
     begin = f"{HEAD}\n1,decision,{{t}},1,x,b,0.5,,,,\n{rows}\n9,decision,{{t}},9,x9,a,0.5,,,,\n"
     path.write_text(begin.replace("{t}", "2026-01-01T00:00:00Z"))
-    with pytest.raises(InvalidValue, match=f"{message}[^;]*(; [^;]*)?$"):
+    with refused(*names):
         read_log(path)
     read = read_log_file(path, bad_rows="leave out")
     assert read.rejections.total == 1
@@ -186,7 +183,7 @@ def test_without_times_an_export_has_none(tmp_path: Path) -> None:
     assert log.labels == ("b", "a")
     np.testing.assert_array_equal(log.waits, [1, np.inf])
     path.write_text("kind,receipt,round\n")
-    with pytest.raises(InvalidValue, match="has events, but no column 'arm'; there are kind, receipt, round"):
+    with refused("path", "arm"):
         read_log(path)
 
 

@@ -10,9 +10,10 @@ import pandas
 import polars
 import pytest
 
-from belated import InvalidValue, inference
+from belated import inference
 from belated.inference import Log, read_log
 from belated.logs import frame_log, read_log_file
+from support.refusals import refused
 
 ROWS = [
     {"round": 1, "arm": "a", "propensity": 0.5, "reward": 1.0},
@@ -73,46 +74,46 @@ def test_columns_by_other_names(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("arm,reward\na,1\nb,2\n", "line 3: reward is '2'; a number from 0 to 1"),
-        ("arm,reward\na,1\nb,much\n", "line 3: reward is 'much'; a number is needed"),
-        ("arm,reward,propensity\na,1,0.5\nb,1,0\n", "line 3: propensity is '0'; a number above 0, at most 1"),
-        ("id,arm,reward\nx,a,1\nx,b,1\n", "line 3: id is 'x'; the decision is there twice"),
-        ("arm,reward\na,1\nb\n", "^[^,]*, line 3: 2 cells are needed"),
-        ("arm,reward\na,1\n,1\n", "line 3: arm is empty"),
-        ("arm,x\na,1\n", "no column for the reward or the loss; name it: there are arm, x"),
-        ("x,reward\na,1\n", "no column for the arm; name it"),
-        ("arm,reward,loss\na,1,0\n", "the columns 'reward' and 'loss'; name the one that counts"),
-        ("arm,reward\n", "has no rows"),
-        ("arm,reward\na,1\na,0\n", "1 arms; at least 2"),
+        ("arm,reward\na,1\nb,2\n", ("reward", "2", "3")),
+        ("arm,reward\na,1\nb,much\n", ("reward", "much", "3")),
+        ("arm,reward,propensity\na,1,0.5\nb,1,0\n", ("propensity", "0", "3")),
+        ("id,arm,reward\nx,a,1\nx,b,1\n", ("id", "x", "3")),
+        ("arm,reward\na,1\nb\n", ("path",)),
+        ("arm,reward\na,1\n,1\n", ("arm", "3")),
+        ("arm,x\na,1\n", ("reward",)),
+        ("x,reward\na,1\n", ("arm",)),
+        ("arm,reward,loss\na,1,0\n", ("reward", "reward", "loss")),
+        ("arm,reward\n", ("path",)),
+        ("arm,reward\na,1\na,0\n", ("arms", "1")),
     ],
 )
-def test_what_is_wrong_is_named_by_line(text: str, message: str, tmp_path: Path) -> None:
+def test_what_is_wrong_is_named_by_line(text: str, message: tuple[str | None, ...], tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     path.write_text(text)
-    with pytest.raises(InvalidValue, match=message):
+    with refused(*message):
         read_log(path)
 
 
 def test_lines_that_are_not_json_are_named(tmp_path: Path) -> None:
     path = tmp_path / "log.ndjson"
     path.write_text('{"arm": "a", "reward": 1}\nnothing\n')
-    with pytest.raises(InvalidValue, match="line 2: not JSON"):
+    with refused("path", 2):
         read_log(path)
     path.write_text('{"arm": "a", "reward": 1}\n[1]\n')
-    with pytest.raises(InvalidValue, match="line 2: an object is needed"):
+    with refused("path", 2):
         read_log(path)
     path.write_text('{"arm": "a", "reward": 1}\n{"reward": 1}\n')
-    with pytest.raises(InvalidValue, match="line 2: arm is empty"):
+    with refused("arm", 2):
         read_log(path)
 
 
 def test_other_files_and_columns_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InvalidValue, match=r"ends in '.txt'; one of .csv"):
+    with refused("path", ".txt", ".csv"):
         read_log(tmp_path / "log.txt")
     path = write(tmp_path / "log.csv", ROWS)
-    with pytest.raises(InvalidValue, match="has no column 'nix'; there are round"):
+    with refused("arm", "nix"):
         read_log(path, arm="nix")
-    with pytest.raises(InvalidValue, match="unknown column 'rewards'"):
+    with refused("column", "rewards"):
         read_log(path, rewards="reward")
 
 
@@ -140,19 +141,21 @@ def test_times_of_outcomes_are_found_by_their_names(tmp_path: Path) -> None:
         (
             "arm,reward,observed_at",
             {},
-            "has 'observed_at', when outcomes came, but no column for the time of decisions; name it as time",
+            ("time", "observed_at"),
         ),
         (
             "arm,reward,time,x,y",
             {"outcome_time": "x", "delay": "y"},
-            "outcome_time is 'x' and delay is 'y'; one of them",
+            ("delay", "x", "y"),
         ),
-        ("arm,reward,time,time", {}, "has the column 'time' twice; it is needed once"),
-        ("arm,reward", {"order": "round"}, "unknown column 'order'"),
+        ("arm,reward,time,time", {}, ("time", "time")),
+        ("arm,reward", {"order": "round"}, ("column", "order")),
     ],
 )
-def test_columns_that_cannot_be(header: str, given: dict[str, str], message: str, tmp_path: Path) -> None:
-    with pytest.raises(InvalidValue, match=message):
+def test_columns_that_cannot_be(
+    header: str, given: dict[str, str], message: tuple[str | None, ...], tmp_path: Path
+) -> None:
+    with refused(*message):
         columns_of(tmp_path, header, **given)
 
 
@@ -176,7 +179,7 @@ def test_polars_is_asked_for_by_the_name_of_its_extra(tmp_path: Path, monkeypatc
     monkeypatch.setitem(sys.modules, "polars", None)
     path = tmp_path / "log.csv"
     path.write_text("arm,reward\na,1\nb,0\n")
-    with pytest.raises(ImportError, match=r"reading logs needs polars: pip install 'belated\[logs\]'"):
+    with refused(None, "belated[logs]", error=ImportError):
         read_log(path)
 
 

@@ -7,8 +7,8 @@ from unittest import mock
 import polars
 import pytest
 
-from belated import InvalidValue
 from belated.logs import csv_files, frame_log, read_log, read_log_file
+from support.refusals import refused
 
 
 def test_the_later_one_is_bad_also_in_another_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,7 +52,5 @@ def test_ids_whose_hashes_are_alike_by_chance_are_read_again(tmp_path: Path) -> 
 
 def test_ids_of_frames() -> None:
     frame = polars.DataFrame({"id": [1, 2, 1], "arm": ["a", "b", "b"], "reward": [1, 0, 1]})
-    with pytest.raises(
-        InvalidValue, match=r"the frame, row 3: id is '1'; the decision is there twice, first in row 1$"
-    ):
+    with refused("id", 1, 3):
         frame_log(frame)

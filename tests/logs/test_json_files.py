@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from belated import InvalidValue
 from belated.logs import json_files, read_log, read_log_file
 from belated.logs.json_files import JsonFile
 from belated.logs.rejections import Rejections
 from belated.logs.values import numbers
+from support.refusals import refused
 
 
 def written(path: Path, *lines: str | bytes) -> Path:
@@ -108,33 +108,31 @@ def test_what_is_wrong_with_lines(line: bytes, reason: str, tmp_path: Path) -> N
     assert len(fault.value) <= 80
     assert read.rejections.rows == 3
     assert read.log.labels == ("a", "b")
-    with pytest.raises(InvalidValue, match=r"^[^,]*, line 3: [^;]*$"):
+    with refused("path"):
         read_log(path)
 
 
 @pytest.mark.parametrize("value", ["[1]", "{}", '{"a": 1}'])
 def test_labels_are_texts_or_numbers(value: str, tmp_path: Path) -> None:
     path = written(tmp_path / "log.jsonl", '{"arm": "a", "reward": 1}', f'{{"arm": {value}, "reward": 1}}')
-    with pytest.raises(InvalidValue, match=r"line 2: arm is .*; the label of an arm is needed, a text or a number"):
+    with refused("arm", 2):
         read_log(path)
     path = written(tmp_path / "log.jsonl", '{"arm": "a", "reward": 1}', f'{{"arm": "b", "reward": {value}}}')
-    with pytest.raises(InvalidValue, match=r"line 2: reward is .*; a number is needed"):
+    with refused("reward", 2):
         read_log(path)
 
 
-@pytest.mark.parametrize(
-    ("text", "message"), [(b"", "has no rows"), (b"\n \n", "has no rows"), (b"[]\n", "line 1: an object")]
-)
-def test_files_without_rows(text: bytes, message: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("text", "message"), [(b"", ("path",)), (b"\n \n", ("path",)), (b"[]\n", ("path", "1"))])
+def test_files_without_rows(text: bytes, message: tuple[str | None, ...], tmp_path: Path) -> None:
     path = tmp_path / "log.ndjson"
     path.write_bytes(text)
-    with pytest.raises(InvalidValue, match=message):
+    with refused(*message):
         read_log(path)
 
 
 def test_columns_are_those_of_the_first_objects_and_in_their_order(tmp_path: Path) -> None:
     path = written(tmp_path / "log.ndjson", b"\xef\xbb\xbf" + b'{"b": 1, "a": 2}', "x", '{"reward": 1, "a": 1}')
-    with pytest.raises(InvalidValue, match="no column for the arm; name it: there are b, a, reward"):
+    with refused("arm"):
         read_log(path)
     path = written(tmp_path / "log.ndjson", *['{"arm": "a"}'] * 20, '{"arm": "b", "reward": 1}')
     assert read_log(path).rewards[-1] == 1.0
@@ -157,7 +155,7 @@ LINES = st.one_of(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.lists(LINES, max_size=8), st.integers(1, 60))
 def test_however_a_file_is_cut_its_rows_are_the_same(
     tmp_path_factory: pytest.TempPathFactory, lines: list[str], size: int

@@ -5,10 +5,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from belated import Bandit, InvalidValue, simulate
+from belated import Bandit, simulate
 from belated.inference.stream import stream_of
 from belated.logs import EventLog, Log
 from belated.logs.log import waits_of
+from support.refusals import refused
 
 NAN = float("nan")
 
@@ -27,21 +28,21 @@ def small(**changes: Any) -> Log:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"propensities": np.array([0.5, 0.0, 0.5, 0.5])}, r"propensities\[1\] is 0.0; allowed is above 0, at most 1"),
-        ({"propensities": np.array([0.5, 0.5, 0.5, 1.01])}, r"propensities\[3\] is 1.01"),
-        ({"rewards": np.array([1.0, 0.0, 1.5, 0.0])}, r"rewards\[2\] is 1.5; allowed is 0 to 1"),
-        ({"rewards": np.array([1.0, -0.1, 1.0, 0.0])}, r"rewards\[1\] is -0.1"),
-        ({"rewards": np.array([1.0, 0.0])}, r"rewards has the shape \(2,\); one for each of 4 decisions"),
-        ({"arms": np.array([0, 1, 2, 0])}, r"arms\[2\] is 2; allowed is 0 to 1"),
-        ({"arms": np.array([0, -1, 1, 0])}, r"arms\[1\] is -1"),
-        ({"waits": np.array([0.0, -1.0, 0.0, 0.0])}, r"waits\[1\] is -1.0"),
-        ({"labels": ("a", "a")}, "arm 'a' is named twice"),
-        ({"labels": ("a",)}, "1 arms; at least 2"),
-        ({"distributions": np.ones((4, 3))}, r"\(4, 3\); \(4, 2\) is needed"),
+        ({"propensities": np.array([0.5, 0.0, 0.5, 0.5])}, ("propensities", "0.0")),
+        ({"propensities": np.array([0.5, 0.5, 0.5, 1.01])}, ("propensities", "1.01")),
+        ({"rewards": np.array([1.0, 0.0, 1.5, 0.0])}, ("rewards", "1.5")),
+        ({"rewards": np.array([1.0, -0.1, 1.0, 0.0])}, ("rewards", "-0.1")),
+        ({"rewards": np.array([1.0, 0.0])}, ("rewards", "(2,)")),
+        ({"arms": np.array([0, 1, 2, 0])}, ("arms", "2")),
+        ({"arms": np.array([0, -1, 1, 0])}, ("arms", "-1")),
+        ({"waits": np.array([0.0, -1.0, 0.0, 0.0])}, ("waits", "-1.0")),
+        ({"labels": ("a", "a")}, ("arms", "a")),
+        ({"labels": ("a",)}, ("arms", "1")),
+        ({"distributions": np.ones((4, 3))}, ("distributions", "(4, 3)", "(4, 2)")),
     ],
 )
-def test_what_cannot_be_is_refused(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(InvalidValue, match=message):
+def test_what_cannot_be_is_refused(changes: dict[str, Any], message: tuple[str | None, ...]) -> None:
+    with refused(*message):
         small(**changes)
 
 
@@ -60,29 +61,29 @@ def test_decisions_and_outcomes_as_lists() -> None:
 @pytest.mark.parametrize(
     ("decisions", "outcomes", "message"),
     [
-        ([(1, "x"), (1, "y")], {}, r"decision 1 is given twice: decisions\[0\] and decisions\[1\]"),
-        ([(2, "x"), (1, "y")], {}, "decision 1 follows decision 2; decisions are needed in the order"),
-        ([(1, "x"), (2, "y")], {3: 1.0}, "an outcome of decision 3, which is not among the decisions"),
-        ([(1, "x"), (2, "y")], [(1, 0.0), (1, 1.0)], "two outcomes of decision 1"),
-        ([(1, "x"), (2, "y")], {1: 2.0}, r"rewards\[0\] is 2.0"),
-        ([(1, "x"), (2, "y")], {1: "much"}, r"rewards\[0\] is 'much'; a number is needed"),
-        ([(1, "x", 0.0), (2, "y", 0.5)], {}, r"propensities\[0\] is 0.0"),
-        ([(1,)], {}, r"decisions\[0\] is \(1,\); \(id, arm\)"),
+        ([(1, "x"), (1, "y")], {}, ("decisions", "[0]", "[1]", "1")),
+        ([(2, "x"), (1, "y")], {}, ("decisions", "1", "2")),
+        ([(1, "x"), (2, "y")], {3: 1.0}, ("rewards", "3")),
+        ([(1, "x"), (2, "y")], [(1, 0.0), (1, 1.0)], ("rewards", "1")),
+        ([(1, "x"), (2, "y")], {1: 2.0}, ("rewards", "2.0")),
+        ([(1, "x"), (2, "y")], {1: "much"}, ("rewards", "much")),
+        ([(1, "x", 0.0), (2, "y", 0.5)], {}, ("propensities", "0.0")),
+        ([(1,)], {}, ("decisions", "(1,)")),
     ],
 )
-def test_lists_that_make_no_sense_are_refused(decisions: Any, outcomes: Any, message: str) -> None:
-    with pytest.raises(InvalidValue, match=message):
+def test_lists_that_make_no_sense_are_refused(decisions: Any, outcomes: Any, message: tuple[str | None, ...]) -> None:
+    with refused(*message):
         Log.from_decisions(decisions, rewards=outcomes)
 
 
 def test_rewards_or_losses_are_needed() -> None:
-    with pytest.raises(InvalidValue, match="neither rewards nor losses"):
+    with refused("rewards"):
         Log.from_arrays([0, 1])
-    with pytest.raises(InvalidValue, match="both rewards and losses"):
+    with refused("rewards"):
         Log.from_arrays([0, 1], [1, 1], losses=[0, 0])
-    with pytest.raises(InvalidValue, match=r"losses\[1\] is 3"):
+    with refused("losses", 3):
         Log.from_arrays([0, 1], losses=[0, 3])
-    with pytest.raises(InvalidValue, match=r"decisions\[1\] has the arm 'c'; known are 'a', 'b'"):
+    with refused("arms", "c", "a", "b"):
         Log.from_arrays(["a", "c"], [1, 1], labels=["a", "b"])
 
 
@@ -119,9 +120,9 @@ def test_a_deadline_takes_a_default_and_leaves_out_what_comes_later() -> None:
     at_some_time = small(waits=None).with_deadline(1, 1.0)  # what has come counts
     np.testing.assert_array_equal(at_some_time.rewards, [1.0, 0.0, 0.0, 1.0])
     assert at_some_time.waits is None
-    with pytest.raises(InvalidValue, match="deadline is 0"):
+    with refused("deadline", 0):
         log.with_deadline(0, 1.0)
-    with pytest.raises(InvalidValue, match="missing_loss is 2"):
+    with refused("missing_loss", 2):
         log.with_deadline(1, 2)
 
 
@@ -149,11 +150,11 @@ def test_events_make_a_log() -> None:
     np.testing.assert_array_equal(log.rewards, [1.0, 0.0, NAN])
     np.testing.assert_array_equal(log.waits, [1.0, 1.0, np.inf])
     np.testing.assert_array_equal(log.propensities, [0.4, NAN, 0.9])
-    with pytest.raises(InvalidValue, match="decision 3 is there twice"):
+    with refused("decision", 3):
         events.decided(3, "a", 0.5)
-    with pytest.raises(InvalidValue, match="decision 4 has the arm 'c'"):
+    with refused("arm", "c", 4):
         events.decided(4, "c", 0.5)
-    with pytest.raises(InvalidValue, match="outcome of decision 9, which was not made before"):
+    with refused("decision", 9):
         events.came(9, 0.5)
 
 
@@ -204,19 +205,19 @@ def test_the_end_is_that_of_what_was_known_then() -> None:
     [
         (
             {"times": np.array([0.0, 2.0, 1.0, 4.0, 9.0])},
-            r"times\[2\] is 1.0; allowed is a finite number that does not",
+            ("times", "1.0"),
         ),
-        ({"times": np.array([0.0, 1.0, NAN, 4.0, 9.0])}, r"times\[2\] is nan; allowed is a finite number"),
-        ({"times": np.array([0.0, 1.0, 1.0, 4.0, np.inf])}, r"times\[4\] is inf"),
-        ({"times": np.array([0.0, 1.0])}, r"times has the shape \(2,\); one for each of 5 decisions is needed"),
-        ({"durations": np.array([1.0, 8.0, np.inf, -0.5, 3.0])}, r"durations\[3\] is -0.5; allowed is at least 0"),
-        ({"durations": np.array([1.0, 8.0, NAN, 4.5, 3.0])}, r"durations\[2\] is nan; allowed is at least 0"),
-        ({"durations": np.zeros(4)}, r"durations has the shape \(4,\)"),
-        ({"waits": np.array([0.0, NAN, 0.0, 0.0, 0.0])}, r"waits\[1\] is nan; allowed is at least 0"),
+        ({"times": np.array([0.0, 1.0, NAN, 4.0, 9.0])}, ("times", "nan")),
+        ({"times": np.array([0.0, 1.0, 1.0, 4.0, np.inf])}, ("times", "inf")),
+        ({"times": np.array([0.0, 1.0])}, ("times", "(2,)")),
+        ({"durations": np.array([1.0, 8.0, np.inf, -0.5, 3.0])}, ("durations", "-0.5")),
+        ({"durations": np.array([1.0, 8.0, NAN, 4.5, 3.0])}, ("durations", "nan")),
+        ({"durations": np.zeros(4)}, ("durations", "(4,)")),
+        ({"waits": np.array([0.0, NAN, 0.0, 0.0, 0.0])}, ("waits", "nan")),
     ],
 )
-def test_times_that_cannot_be(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(InvalidValue, match=message):
+def test_times_that_cannot_be(changes: dict[str, Any], message: tuple[str | None, ...]) -> None:
+    with refused(*message):
         timed(**changes)
 
 
@@ -260,11 +261,11 @@ def test_a_deadline_in_time() -> None:
     young = timed(rewards=np.array([1.0, 0.0, NAN, NAN, 0.0]), durations=np.array([1.0, 8.0, np.inf, np.inf, 3.0]))
     np.testing.assert_array_equal(young.with_deadline_after(8.0, 1.0).rewards, [1.0, 0.0, 0.0, 0.0, 0.0])
     np.testing.assert_array_equal(young.with_deadline_after(8.1, 1.0).rewards, [1.0, 0.0, 0.0, NAN, 0.0])
-    with pytest.raises(InvalidValue, match="a deadline in time needs the time that outcomes took"):
+    with refused("deadline"):
         timed(durations=None).with_deadline_after(5.0, 1.0)
-    with pytest.raises(InvalidValue, match=r"deadline is 0\.0; a positive number is needed"):
+    with refused("deadline", "0.0"):
         log.with_deadline_after(0.0, 1.0)
-    with pytest.raises(InvalidValue, match=r"missing_loss is 2\.0"):
+    with refused("missing_loss", "2.0"):
         log.with_deadline_after(5.0, 2.0)
 
 

@@ -100,7 +100,7 @@ def plain(value: Any) -> Any:
     return value.isoformat() if isinstance(value, datetime) else value
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(tables(), st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]), st.booleans())
 def test_any_format_gives_the_same_log(
     tmp_path_factory: pytest.TempPathFactory, columns: dict[str, list[Any]], quoting: int, ensure_ascii: bool

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from belated import Scale
-from belated.errors import InvalidValue
 from belated.logs.scale import Scaled
+from support.refusals import refused
 
 
 def test_values_become_losses() -> None:
@@ -47,13 +47,13 @@ def test_what_lies_beyond_is_refused_where_that_is_chosen() -> None:
     scale = Scale(0, 200, beyond="refuse")
     assert (scale.check(0), scale.check(200), scale.check(np.float32(1.5))) == (0.0, 200.0, 1.5)
     for value in (-0.001, 200.001):
-        with pytest.raises(InvalidValue, match=f"value is {value}; a number from 0 to 200 is needed"):
+        with refused("value", value):
             scale.check(value)
 
 
 @pytest.mark.parametrize("value", ["5", b"5", True, None, math.nan, math.inf, [1.0], 10**400])
 def test_what_is_no_number_is_refused(value: Any) -> None:
-    with pytest.raises(InvalidValue, match="a number is needed"):
+    with refused("value", repr(value)):
         Scale(0, 200).check(value)
 
 
@@ -64,15 +64,15 @@ def test_zero_has_no_sign() -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ((1, 1), "lowest is 1 and highest is 1; lowest must be below highest"),
-        ((2, 1), "lowest must be below highest"),
-        ((-1e308, 1e308), "lowest must be below highest"),
-        ((math.nan, 1), "lowest is nan; a number is needed"),
-        ((0, "1"), "highest is '1'; a number is needed"),
-        ((0, 1, "more"), "better is 'more'; 'higher' or 'lower' is needed"),
-        ((0, 1, "higher", "drop"), "beyond is 'drop'; 'clip' or 'refuse' is needed"),
+        ((1, 1), ("highest", "1")),
+        ((2, 1), ("highest",)),
+        ((-1e308, 1e308), ("highest",)),
+        ((math.nan, 1), ("lowest", "nan")),
+        ((0, "1"), ("highest", "1")),
+        ((0, 1, "more"), ("better", "more", "higher", "lower")),
+        ((0, 1, "higher", "drop"), ("beyond", "drop", "clip", "refuse")),
     ],
 )
-def test_scales_that_make_no_sense_are_refused(given: tuple[Any, ...], words: str) -> None:
-    with pytest.raises(InvalidValue, match=words):
+def test_scales_that_make_no_sense_are_refused(given: tuple[Any, ...], words: tuple[str | None, ...]) -> None:
+    with refused(*words):
         Scale(*given)

@@ -237,8 +237,8 @@ def test_outcomes_that_never_come_depend_on_the_arm() -> None:
 
 @pytest.mark.parametrize("seconds", [False, True])
 def test_delays_that_depend_on_nothing(seconds: bool) -> None:
-    """1,000 logs, whose arms and rewards trade places with time, from the first to the middle of the log: p-values
-    below 0.05 in 5 % of them, within four standard errors, 0.0276. The end of the log cuts off long delays, of the
+    """200 logs, whose arms and rewards trade places with time, from the first to the middle of the log: p-values
+    below 0.05 in 5 % of them, within four standard errors, 0.062. The end of the log cuts off long delays, of the
     second arm above all; that alone must not look like a dependence.
     """
     share = np.linspace(0.0, 2.0, 300).clip(0.05, 0.95)
@@ -250,7 +250,7 @@ def test_delays_that_depend_on_nothing(seconds: bool) -> None:
         return Log(**{**vars(log), "arms": arms, "rewards": rewards})
 
     rng = np.random.default_rng(7)
-    found = [told(trading(rng)) for _ in range(1000)]
+    found = [told(trading(rng)) for _ in range(200)]
     for name in ("depends_on_arm", "depends_on_outcome"):
         tests = [getattr(each, name) for each in found]
-        assert abs(np.mean([each.p_value < 0.05 for each in tests]) - 0.05) < 0.0276, name
+        assert abs(np.mean([each.p_value < 0.05 for each in tests]) - 0.05) < 0.062, name

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from belated import InvalidValue
 from belated.logs import Log
 from belated.logs.public import DATA, missing, read_open_bandit
 from belated.replay import off_policy, value_of
@@ -25,6 +24,7 @@ from belated.replay.off_policy import (
     sums,
     wide_interval,
 )
+from support.refusals import refused
 
 OBP = json.loads((Path(__file__).parents[1] / "data" / "obp.json").read_text())
 """Values of the package obp on the Open Bandit sample, with the distributions that it simulated."""
@@ -45,7 +45,7 @@ def drawn(rng: np.random.Generator, rows: int, shares: list[float], means: list[
 
 def test_no_rows_are_refused() -> None:
     nothing = Log(("a", "b"), np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0))
-    with pytest.raises(InvalidValue, match="there are no rows; at least one is needed"):
+    with refused("rewards"):
         value_of(nothing, np.array([0.5, 0.5]))
 
 
@@ -229,26 +229,26 @@ def test_by_default_each_half_is_predicted_from_the_other() -> None:
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        ([0.5, 0.6], "target has rows that are not probabilities"),
-        ([1.5, -0.5], "target has rows that are not probabilities"),
-        ([math.nan, 1.0], "target has rows that are not probabilities"),
-        ([0.5, 0.25, 0.25], r"target has the shape \(3,\); \(2,\) or \(4, 2\) is needed"),
-        ([[0.5, 0.5]] * 3, r"target has the shape \(3, 2\); \(2,\) or \(4, 2\) is needed"),
+        ([0.5, 0.6], ("target",)),
+        ([1.5, -0.5], ("target",)),
+        ([math.nan, 1.0], ("target",)),
+        ([0.5, 0.25, 0.25], ("target", "(3,)", "(2,)", "(4, 2)")),
+        ([[0.5, 0.5]] * 3, ("target", "(3, 2)", "(2,)", "(4, 2)")),
     ],
 )
-def test_targets_that_are_none(target: list[float], message: str) -> None:
-    with pytest.raises(InvalidValue, match=message):
+def test_targets_that_are_none(target: list[float], message: tuple[str | None, ...]) -> None:
+    with refused(*message):
         value_of(small(), np.array(target))
 
 
 def test_logs_that_tell_too_little() -> None:
     log = small()
-    with pytest.raises(InvalidValue, match=r"means has the shape \(3,\)"):
+    with refused("means", "(3,)"):
         value_of(log, np.array([0.5, 0.5]), means=np.zeros(3))
-    with pytest.raises(InvalidValue, match="the log lacks propensities"):
+    with refused("propensity"):
         value_of(Log(log.labels, log.arms, log.rewards, np.full(4, np.nan)), np.array([0.5, 0.5]))
     rewards = np.array([1.0, np.nan, 0.0, 0.0])
-    with pytest.raises(InvalidValue, match="decisions without an outcome; a deadline"):
+    with refused("reward"):
         value_of(Log(log.labels, log.arms, rewards, log.propensities), np.array([0.5, 0.5]))
 
 
@@ -292,31 +292,31 @@ def test_open_bandit_as_obp_has_it(campaign: str, source: str, target: str) -> N
     ids=["uniform", "unequal", "uniform, rare", "unequal, rare"],
 )
 def test_intervals_hold_as_often_as_they_say(shares: list[float], means: list[float], rows: int) -> None:
-    """2,000 logs: 95 % of the intervals, 92 to 98 %. No log is too small for normal intervals."""
+    """600 logs: 95 % of the intervals, less or more 3 % and a half: four standard errors. No log is too small."""
     target = np.array([0.1, 0.3, 0.6])
     truth = float(target @ means)
     rng = np.random.default_rng(7)
     hits = dict.fromkeys(("ips", "snips", "dr"), 0)
-    for _ in range(2000):
+    for _ in range(600):
         found = value_of(drawn(rng, rows, shares, means), target)
         assert found.warning is None
         for name, estimate in found.estimates.items():
             hits[name] += estimate.low <= truth <= estimate.high
-    assert all(0.92 <= each / 2000 <= 0.98 for each in hits.values()), hits
+    assert all(0.915 <= each / 600 <= 0.985 for each in hits.values()), hits
 
 
 @pytest.mark.parametrize(("means", "rows"), [([0.002, 0.003, 0.02], 200), ([0.99, 0.97, 0.999], 300)])
 def test_wide_intervals_hold_at_least_as_often(means: list[float], rows: int) -> None:
-    """2,000 logs, nearly all of them warned of."""
+    """500 logs, nearly all of them warned of."""
     target, shares = np.array([0.1, 0.3, 0.6]), [0.6, 0.25, 0.15]
     truth = float(target @ means)
     rng = np.random.default_rng(8)
     hits, warned = dict.fromkeys(("ips", "snips", "dr"), 0), 0
-    for _ in range(2000):
+    for _ in range(500):
         found = value_of(drawn(rng, rows, shares, means), target)
         if found.warning is not None:
             warned += 1
             for name, estimate in found.estimates.items():
                 hits[name] += estimate.low <= truth <= estimate.high
-    assert warned > 1500
+    assert warned > 375
     assert all(each / warned >= 0.95 for each in hits.values()), hits

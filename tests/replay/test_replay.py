@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from belated import InvalidValue
 from belated.inference import estimates
 from belated.logs import Log
 from belated.replay import Replay, Reproduced, learner_values, profile, replay_log, values
 from belated.replay.off_policy import off_policy
 from belated.replay.replay import _odd_arms, _odd_propensities
+from support.refusals import refused
 
 
 @pytest.fixture(autouse=True)
@@ -40,29 +40,29 @@ def drawn(shares: list[float], rows: int = 2000, **parts: Any) -> Log:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"alpha": 0.0}, "alpha is 0.0; a number above 0 and below 1 is needed"),
-        ({"alpha": 1.0}, "alpha is 1.0; a number above 0 and below 1 is needed"),
-        ({"control": "c"}, "unknown control 'c'"),
-        ({"outcomes": "all"}, "unknown outcomes 'all'"),
-        ({"assigned": "fairly"}, "unknown assigned 'fairly': allowed is one of shares, uniform"),
-        ({"deadline": 3, "deadline_after": 3.0}, "deadline and deadline_after are both given; one of them is needed"),
-        ({"missing_loss": 0.0}, "missing_loss is 0.0, but there is no deadline"),
-        ({"deadline": 3, "missing_loss": 2.0}, "missing_loss is 2.0; a number from 0 to 1 is needed"),
-        ({"deadline_after": 3.0}, "a deadline in time needs the time that outcomes took"),
+        ({"alpha": 0.0}, ("alpha", "0.0")),
+        ({"alpha": 1.0}, ("alpha", "1.0")),
+        ({"control": "c"}, ("control", "c")),
+        ({"outcomes": "all"}, ("outcomes", "all")),
+        ({"assigned": "fairly"}, ("assigned", "fairly")),
+        ({"deadline": 3, "deadline_after": 3.0}, ("deadline",)),
+        ({"missing_loss": 0.0}, ("missing_loss", "0.0")),
+        ({"deadline": 3, "missing_loss": 2.0}, ("missing_loss", "2.0")),
+        ({"deadline_after": 3.0}, ("deadline",)),
     ],
 )
 def test_options_are_checked_before_anything_is_replayed(
-    options: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
+    options: dict[str, Any], message: tuple[str | None, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("belated.replay.replay.learner_values", lambda *_, **__: pytest.fail("replayed"))
-    with pytest.raises(InvalidValue, match=message):
+    with refused(*message):
         replay_log(even(), ["uniform"], **{"assigned": "uniform", **options})
 
 
 def test_a_log_without_decisions_is_refused() -> None:
     nothing = Log(("a", "b"), np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0), np.zeros(0))
     for assigned in (None, "uniform"):
-        with pytest.raises(InvalidValue, match="the log has no decisions; at least one is needed"):
+        with refused("log"):
             replay_log(nothing, ["uniform"], assigned=assigned)
 
 
@@ -146,10 +146,10 @@ def test_how_arms_were_assigned() -> None:
     assert "the log does not say with which probability" in str(found.values[0].refused)
     assert found.warnings == ()
     known = even(propensities=[0.5] * 400)
-    with pytest.raises(InvalidValue, match="assigned is 'shares', but the log has propensities; these count"):
+    with refused("assigned", "shares"):
         replay_log(known, ["uniform"], assigned="shares")
     some = even(propensities=[0.5] * 399 + [None])
-    with pytest.raises(InvalidValue, match="assigned is 'uniform', but the log has propensities"):
+    with refused("assigned", "uniform"):
         replay_log(some, ["uniform"], assigned="uniform")
     assert replay_log(some, ["uniform"]).warnings == ()
 

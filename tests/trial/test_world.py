@@ -8,7 +8,6 @@ import pytest
 
 from belated import trial
 from belated.environments import Public, Resampled
-from belated.errors import InvalidValue
 from belated.logs import Log
 from belated.logs.public import missing
 from belated.simulation.replication import chunks
@@ -16,6 +15,7 @@ from belated.trial.course import play
 from belated.trial.plan import Plan
 from belated.trial.words import analysis_rows, arm_rows, percent, points
 from belated.trial.world import Assumed, Observed
+from support.refusals import refused
 
 RATES = {"old": 0.3, "new": 0.5, "other": 0.4}
 DAYS = {"old": 2.0, "new": 5.0, "other": 7.0}
@@ -98,11 +98,11 @@ def test_the_control_is_the_control_everywhere(outcomes: Resampled) -> None:
 
 def test_it_is_the_plain_design_where_rates_and_delay_are_the_same() -> None:
     """Rates 0.3 and 0.5, all outcomes after 30 days. Margins are four standard errors of a difference of two shares, or
-    of two means, of 800 simulations each."""
+    of two means, of 250 simulations each."""
     both = {"old": 0.3, "new": 0.5}
     log = log_of(both, None)
     same = Resampled(Log(log.labels, log.arms, log.rewards, log.propensities, durations=np.full(log.arms.size, 30.0)))
-    given: dict[str, Any] = {"patients": 150, "accrual": 2, "stop": "never", "simulations": 800}
+    given: dict[str, Any] = {"patients": 150, "accrual": 2, "stop": "never", "simulations": 250}
     drawn, plain = trial.design(outcomes=same, **given), trial.design([0.3, 0.5], delay=30, **given)
     for a, b in zip(drawn.designs, plain.designs, strict=True):
         for x, y in ((a.alternative, b.alternative), (a.null, b.null)):
@@ -114,11 +114,11 @@ def test_it_is_the_plain_design_where_rates_and_delay_are_the_same() -> None:
         for one, two in zip(a.analyses, b.analyses, strict=True):
             for name in ("power", "wrong", "error", "treatment_error", "beats"):
                 p, q = (float(getattr(each, name).mean) for each in (one, two))
-                assert abs(p - q) <= 4 * math.sqrt((p * (1 - p) + q * (1 - q)) / 800) + 0.005, (one.name, name)
+                assert abs(p - q) <= 4 * math.sqrt((p * (1 - p) + q * (1 - q)) / 250) + 0.005, (one.name, name)
     # nobody knows an outcome before the 60th patient: until then each learner draws as fixed randomisation does
     steps = [found.trials[0].steps[:, 20].mean(axis=0) for found in (drawn, plain)]
-    np.testing.assert_allclose(steps[0], steps[1], atol=4 * math.sqrt(2 * 60 * 0.25 / 800))
-    np.testing.assert_allclose(steps[0], 30.0, atol=4 * math.sqrt(60 * 0.25 / 800))
+    np.testing.assert_allclose(steps[0], steps[1], atol=4 * math.sqrt(2 * 60 * 0.25 / 250))
+    np.testing.assert_allclose(steps[0], 30.0, atol=4 * math.sqrt(60 * 0.25 / 250))
 
 
 def test_delays_of_data_without_a_time_are_in_patients() -> None:
@@ -217,34 +217,33 @@ def lost() -> Resampled:
 
 
 WRONG: list[tuple[dict[str, Any], str, str]] = [
-    ({}, "neither rates nor outcomes are given; one of them is needed", "rates"),
-    ({"rates": [0.1, 0.2], "outcomes": Resampled(with_())}, r"rates is \[0.1, 0.2\], and outcomes are given", "rates"),
-    ({"delay": 0, "outcomes": Resampled(with_())}, "delay is 0, and outcomes are given, too", "delay"),
-    ({"rates": [0.1, 0.2], "control": "a"}, "control is 'a', but arms have no labels", "control"),
-    ({"outcomes": Resampled(with_()), "control": "c"}, "unknown control 'c': allowed is one of a, b", "control"),
-    ({"outcomes": "bernoulli:means=[0.1,0.2]"}, r"outcomes is Bernoulli\(.*outcomes that were observed", "outcomes"),
-    ({"outcomes": half()}, "a log has 2 outcomes other than 0 and 1, the first a reward of 0.25", "outcomes"),
-    ({"outcomes": lost()}, "a log has outcomes that never come; outcomes that all come are needed", "outcomes"),
-    ({"outcomes": Resampled(log_of(), accrual=5.0)}, "accrual of its own, 5; that of the trial counts", "outcomes"),
-    ({"outcomes": Public("actg175", accrual=0.5)}, "accrual of its own, 0.5; that of the trial counts", "outcomes"),
-    ({"outcomes": Resampled(with_(rewards=[1.0] * 4))}, "a log, with success rates a 1, b 1, the same", "outcomes"),
+    ({}, (), "rates"),
+    ({"rates": [0.1, 0.2], "outcomes": Resampled(with_())}, ("[0.1, 0.2]",), "rates"),
+    ({"delay": 0, "outcomes": Resampled(with_())}, ("0",), "delay"),
+    ({"rates": [0.1, 0.2], "control": "a"}, ("a",), "control"),
+    ({"outcomes": Resampled(with_()), "control": "c"}, ("c",), "control"),
+    ({"outcomes": "bernoulli:means=[0.1,0.2]"}, (), "outcomes"),
+    ({"outcomes": half()}, ("2", "0", "1", "0.25"), "outcomes"),
+    ({"outcomes": lost()}, (), "outcomes"),
+    ({"outcomes": Resampled(log_of(), accrual=5.0)}, ("5",), "outcomes"),
+    ({"outcomes": Public("actg175", accrual=0.5)}, ("0.5",), "outcomes"),
+    ({"outcomes": Resampled(with_(rewards=[1.0] * 4))}, ("1",), "outcomes"),
     (
         {"outcomes": Resampled(log_of({"a": 0.2, "b": 0.5, "c": 0.5}, None))},
-        "a log, with success rates a 0.2, b 0.5, c 0.5, where more than one arm has the largest, 0.5",
+        ("0.2", "0.5"),
         "outcomes",
     ),
 ]
 
 
-@pytest.mark.parametrize(("given", "message", "field"), WRONG, ids=[message for _, message, _ in WRONG])
-def test_what_cannot_be_right_is_refused(given: dict[str, Any], message: str, field: str) -> None:
-    with pytest.raises(InvalidValue, match=message) as raised:
+@pytest.mark.parametrize(("given", "message", "field"), WRONG, ids=[str(number) for number in range(len(WRONG))])
+def test_what_cannot_be_right_is_refused(given: dict[str, Any], message: tuple[str, ...], field: str) -> None:
+    with refused(field, *message):
         trial.design(**given, patients=20, simulations=2)
-    assert raised.value.field == field
 
 
 def test_how_many_patients_must_be_said() -> None:
-    with pytest.raises(InvalidValue, match="patients is None; a whole number of at least 2"):
+    with refused("patients", "None"):
         trial.design([0.2, 0.3])
 
 
