@@ -1,16 +1,18 @@
-"""What tests of the service's pages share: experiments that have seen a little, and signing in."""
+"""What tests of the service's pages share: experiments that have seen a little, and who looks at them."""
 
 from contextlib import closing
 
+import httpx
 from playwright.sync_api import Page
 
 from belated.api.types import MOST_AT_ONCE, Deadline, DecisionResponse
 from belated.ledger import open_ledger
 from belated.ledger.commands import Decide, KeepSnapshot
 from belated.ledger.events import ExperimentSettings
-from belated.ledger.keys import ensure_admin
+from belated.ledger.keys import ensure_admin, new_key
 from belated.ledger.observing import Observe, Report
 from belated.ledger.processor import CommandProcessor
+from belated.service.pages.session import COOKIE
 from support.serving import ADMIN_KEY, Server
 
 ARMS: list[str | int] = [f"arm-{k}" for k in range(10)]
@@ -45,7 +47,20 @@ def fill_ledger(store: str, key: str, name: str, decisions: int) -> None:
         processor.run([KeepSnapshot(name)])
 
 
+def visiting(server: Server, key: str = ADMIN_KEY) -> httpx.Client:
+    """Somebody with this key, without a browser."""
+    return httpx.Client(base_url=server.url, cookies={COOKIE: key} if key else {}, timeout=60)
+
+
+def new_secret(server: Server, name: str, role: str, *experiments: str) -> tuple[str, str]:
+    """Make a key, for all experiments if none is named: its secret and its id."""
+    secret, key = new_key(name, role, experiments=experiments or None)
+    with closing(open_ledger(server.store)) as ledger:
+        ledger.add_key(key)
+    return secret, key.id
+
+
 def sign_in(page: Page, key: str = ADMIN_KEY) -> None:
     page.goto("/")
-    page.get_by_label("Key").fill(key)
-    page.get_by_role("button", name="Sign in").click()
+    page.locator("#key").fill(key)
+    page.locator('form[action="/sign-in"] button').click()

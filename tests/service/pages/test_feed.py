@@ -1,24 +1,31 @@
-"""What open pages are told: when something fails, when little changes, when a key is revoked."""
+"""What open pages are told: what is known at first, when something fails, when a key is revoked."""
 
 import asyncio
+import json
 import logging
-import time
+from collections.abc import Iterator
 from contextlib import aclosing, closing
-from datetime import datetime
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import httpx
 import pytest
-from playwright.sync_api import Request, Route, expect
 
 from belated.ledger import open_ledger
-from belated.ledger.keys import new_key
 from belated.service.pages import feed as module
 from belated.service.pages.feed import Feed
-from support.browser import Tab
-from support.pages import sign_in
-from support.serving import ADMIN_KEY, Server
+from support.pages import new_secret, visiting
+from support.serving import Server, Stores
+from support.waiting import until
+
+
+def messages(answer: httpx.Response) -> Iterator[tuple[str, Any]]:
+    """The events of a stream, each with what it tells."""
+    lines = answer.iter_lines()
+    for line in lines:
+        if line.startswith("event: "):
+            yield line.removeprefix("event: "), json.loads(next(lines).removeprefix("data: "))
 
 
 def test_a_look_that_fails_is_told_and_the_next_one_follows(
@@ -26,9 +33,12 @@ def test_a_look_that_fails_is_told_and_the_next_one_follows(
 ) -> None:
     monkeypatch.setattr(module, "LOOK_SECONDS", 0.01)
     looks: list[str] = []
+    thrice = asyncio.Event()
 
     async def look(name: str) -> Any:
         looks.append(name)
+        if len(looks) == 3:
+            thrice.set()
         raise IndexError("no such arm")
 
     async def told() -> bytes:
@@ -36,15 +46,15 @@ def test_a_look_that_fails_is_told_and_the_next_one_follows(
         async with aclosing(feed.watch((asyncio.Future(),))) as messages:
             assert (await anext(messages)).startswith(b"retry")
             message = await anext(messages)
-            while len(looks) < 3:
-                await asyncio.sleep(0.01)
+            await thrice.wait()
             return message
 
     with caplog.at_level(logging.ERROR):
         message = asyncio.run(told())
     assert message.startswith(b"event: problem\ndata: ")
-    assert b"its log says why" in message
-    assert "looking at experiment one for its open pages failed: no such arm" in caplog.text
+    first = caplog.records[0]
+    assert (first.name, first.levelname, cast(Any, first.args)[0]) == ("belated.service", "ERROR", "one")
+    assert first.exc_info is not None
 
 
 def test_estimates_that_fail_are_logged_and_the_page_is_shown_without(caplog: pytest.LogCaptureFixture) -> None:
@@ -55,223 +65,84 @@ def test_estimates_that_fail_are_logged_and_the_page_is_shown_without(caplog: py
         return await Feed(cast(Any, SimpleNamespace(known=known)), "one", "settled").known(1.0, 5)
 
     assert asyncio.run(ask()) is None
-    (line,) = caplog.messages
-    assert line == "estimating experiment one for its pages failed: OverflowError('settled outcomes of one')"
+    (record,) = caplog.records
+    assert (record.name, record.levelname) == ("belated.service", "ERROR")
+    assert "settled outcomes of one" in record.getMessage()
 
 
-def test_a_problem_whose_count_grows_does_not_load_the_page_again(tab: Tab, server: Server) -> None:
-    page, loads = tab.page, []
-
-    def note(request: Request) -> None:
-        if request.url.endswith("/experiments/silent"):
-            loads.append(request.url)
-
+def test_every_answer_of_the_feed_begins_with_what_is_known(visitor: httpx.Client, server: Server) -> None:
+    """Nothing has happened since the page was made; somebody who connects again is told all the same."""
     with server.client() as client:
-        client.create("silent", ["a", "b"], seed=3)
-        client.decide_many("silent", 99)
-        sign_in(page)
-        page.goto("/experiments/silent")
-        expect(page.locator("#live")).to_have_text("live")
-        expect(page.locator("#problems")).to_be_empty()
-        page.on("request", note)
-        client.decide_many("silent", 51)
-        expect(page.locator("#problems")).to_have_text("No outcome of 150 decisions has been reported yet.")
-        client.decide_many("silent", 250)
-        expect(page.locator("#problems")).to_have_text("No outcome of 400 decisions has been reported yet.")
-        assert loads == []
-        made = client.decide_many("silent", 1)
-        client.observe_many("silent", rewards={each.id: 1.0 for each in made})
-        expect(page.locator("#problems")).to_contain_text("No outcome has come of ")
-        client.add_arm("silent", "c")
-        expect(page.locator("#arms tr")).to_have_count(3)
-    assert len(loads) == 1
+        rounds = client.experiment("minutes").rounds
+    with visitor.stream("GET", "/experiments/minutes/live") as answer:
+        assert answer.headers["content-type"] == "text/event-stream"
+        found: dict[str, Any] = {}
+        for kind, told in messages(answer):
+            found[kind] = told
+            if {"known", "state"} <= set(found):
+                break
+    assert found["state"]["facts"]["rounds"] == f"{rounds:,}"
+    assert found["known"]["estimates"]["arms"]
 
 
-def test_a_part_that_somebody_uses_is_renewed_when_they_leave_it(tab: Tab, server: Server) -> None:
-    page = tab.page
+def test_what_happens_is_told(visitor: httpx.Client, server: Server) -> None:
     with server.client() as client:
-        client.create("in-use", ["a", "b"])
-        sign_in(page)
-        page.goto("/experiments/in-use")
-        expect(page.locator("#live")).to_have_text("live")
-        page.locator("#arms-frame").focus()
-        client.add_arm("in-use", "c")
-        expect(page.locator("#history")).to_contain_text("arm 'c' added")
-        assert page.locator("#arms tr").count() == 2
-        page.locator("#id").focus()
-        expect(page.locator("#arms tr")).to_have_count(3)
+        client.create("told", ["a", "b"])
+        with visitor.stream("GET", "/experiments/told/live") as answer:
+            states = (told for kind, told in messages(answer) if kind == "state")
+            before = next(states)
+            client.decide_many("told", 7)
+            client.pause("told")
+            after = next(state for state in states if state["form"][0] == "paused")
+    assert (before["facts"]["rounds"], after["facts"]["rounds"]) == ("0", "7")
+    assert [each["so_far"] for each in after["latest"]] == ["waiting"] * 7
 
 
-def test_that_too_many_pages_are_open_is_said(tab: Tab) -> None:
-    page, methods = tab.page, []
-
-    def refuse(route: Route) -> None:
-        methods.append(route.request.method)
-        route.fulfill(status=503)
-
-    sign_in(page)
-    page.route("**/live*", refuse)
-    page.goto("/experiments/minutes")
-    expect(page.locator("#live")).to_contain_text("too many pages are open")
-    assert methods[:2] == ["GET", "HEAD"]
-
-
-def test_whoever_is_signed_out_comes_back_to_the_page(tab: Tab, server: Server) -> None:
-    page = tab.page
-    secret, key = new_key("going", "read")
-    with closing(open_ledger(server.store)) as ledger:
-        ledger.add_key(key)
-        sign_in(page, secret)
-        page.goto("/experiments/minutes")
-        expect(page.locator("#live")).to_have_text("live")
-        ledger.revoke_key(key.id, 1)
-        page.get_by_role("link", name="sign in again").click()
-        page.get_by_label("Key").fill(ADMIN_KEY)
-        page.get_by_role("button", name="Sign in").click()
-        expect(page.get_by_role("heading", level=1)).to_have_text("minutes")
+def test_a_page_on_which_nothing_happens_tells_how_long_ago_the_last_decision_was(tmp_path: Path) -> None:
+    often = {"belated.service.streams.BEAT_SECONDS": 0.1}
+    with Server(Stores.fresh("sqlite", tmp_path), tmp_path / "log", constants=often) as server:
+        with server.client() as client:
+            client.create("quiet", ["a", "b"])
+            client.decide_many("quiet", 7)
+        with visiting(server) as http, http.stream("GET", "/experiments/quiet/live") as answer:
+            told = (told for kind, told in messages(answer) if kind == "facts")
+            first = next(told)
+            later = next(each for each in told if each["last"] not in ("now", first["last"]))
+    assert (first["rounds"], later["rounds"]) == ("7", "7")
+    assert int(later["last"].split()[0]) > 0
 
 
-def test_a_revoked_key_hears_nothing_more_of_the_api_either(server: Server) -> None:
-    secret, key = new_key("streaming", "read")
-    with (
-        closing(open_ledger(server.store)) as ledger,
-        httpx.Client(base_url=server.url, headers={"Authorization": f"Bearer {secret}"}, timeout=30) as http,
-    ):
-        ledger.add_key(key)
-        with http.stream("GET", "/v1/experiments/minutes/stream") as answer:
+def test_there_are_only_so_many_live_views(tmp_path: Path) -> None:
+    with Server(Stores.fresh("sqlite", tmp_path), tmp_path / "log", streams=1) as server, visiting(server) as http:
+        with server.client() as client:
+            client.create("button", ["blue", "green"])
+        with http.stream("GET", "/experiments/button/live") as first:
+            texts = first.iter_text()  # kept: the connection ends with it
+            next(texts)
+            assert http.get("/experiments/button/live").status_code == 503
+
+        def is_let_in() -> bool:
+            with http.stream("GET", "/experiments/button/live") as again:
+                return again.status_code == 200
+
+        until(is_let_in)  # once the service has heard that the first one has gone
+
+
+@pytest.mark.parametrize("path", ["/v1/experiments/minutes/stream", "/experiments/minutes/live"])
+def test_whose_key_is_revoked_hears_nothing_more(server: Server, path: str) -> None:
+    secret, id = new_secret(server, f"streaming {path}", "read")
+    with closing(open_ledger(server.store)) as ledger, visiting(server, secret) as http:
+        headers = {"Authorization": f"Bearer {secret}"}
+        with http.stream("GET", path, headers=headers) as answer:
             texts = answer.iter_text()
-            assert "event: state" in next(texts)
-            ledger.revoke_key(key.id, 1)
-            assert [text for text in texts if "event" in text] == []  # and it ends
-
-
-def test_the_decision_that_holds_up_the_verdict_is_named(tab: Tab, server: Server) -> None:
-    page = tab.page
-    with server.client() as client:
-        client.create("stuck", ["a", "b"])
-        settled = client.decide_many("stuck", 20)
-        client.decide("stuck", "lost/17")
-        settled += client.decide_many("stuck", 30)
-        client.observe_many("stuck", rewards={each.id: float(each.arm == "a") for each in settled})
-        made = {arm.arm: arm.outcomes for arm in client.estimates("stuck").arms}
-        everything = {arm.arm: arm.outcomes for arm in client.estimates("stuck", outcomes="arrived").arms}
-    assert sum(made.values()) == 20
-    sign_in(page)
-    page.goto("/experiments/stuck")
-    note = page.locator("#notes li").last
-    expect(note).to_contain_text("Decision 21, made ")
-    assert abs(datetime.fromisoformat(note.inner_text()[18:37] + "+00:00").timestamp() - time.time()) < 600
-    expect(page.locator('#arms tr[data-arm="a"] [data-show="counted"]')).to_have_text(str(made["a"]))
-    page.get_by_label("Count").select_option("arrived")
-    page.get_by_role("button", name="Show").first.click()
-    expect(page.locator('#arms tr[data-arm="a"] [data-show="counted"]')).to_have_text(str(everything["a"]))
-    expect(page.locator('[data-chart="course"]')).to_have_text("It is drawn where decisions count in their order.")
-    assert page.locator("#notes").inner_text().count("Decision 21") == 0
-    with server.client() as client:  # what follows counts in the same way
-        client.observe_many("stuck", rewards={each.id: 1.0 for each in client.decide_many("stuck", 10)})
-        counted = {arm.arm: arm.outcomes for arm in client.estimates("stuck", outcomes="arrived").arms}
-    expect(page.locator('#arms tr[data-arm="a"] [data-show="counted"]')).to_have_text(str(counted["a"]))
-    page.get_by_label("Count").select_option("settled")
-    page.get_by_role("button", name="Show").first.click()
-    page.get_by_role("link", name="lost/17").first.click()
-    expect(page.locator("main")).to_contain_text("not settled yet")
-
-
-def test_the_story_of_a_decision_is_of_that_one_alone(visitor: httpx.Client, server: Server) -> None:
-    """Also of one that fell to an arm that came later."""
-    with server.client() as client:
-        client.create("stories", ["a", "b"])
-        first, second = client.decide_many("stories", 2)
-        client.observe_many("stories", rewards={first.id: 0.0, second.id: 1.0})
-        client.add_arm("stories", "new")
-        made = client.decide_many("stories", 50)
-        new = next(each for each in made if each.arm == "new")
-    story = visitor.get("/experiments/stories/decisions", params={"id": first.id}).text
-    assert story.count("outcome after") == 1
-    assert "reward 0; learned from" in story
-    assert "&#39;new&#39;, with probability" in visitor.get(f"/experiments/stories/decisions?id={new.id}").text
-
-
-def test_which_outcomes_cannot_be_counted_is_said(visitor: httpx.Client) -> None:
-    refused = visitor.get("/experiments/minutes?count=all")
-    assert (refused.status_code, "one of settled, bounded, arrived" in refused.text) == (422, True)
-    assert visitor.get("/experiments/minutes/live?count=all").status_code == 422
+            while "event: state" not in next(texts):
+                pass
+            ledger.revoke_key(id, 1)
+            for _ in texts:  # and it ends
+                pass
+        assert http.get(path, headers=headers).status_code in (303, 401)
 
 
 def test_of_an_experiment_that_there_is_not_there_is_no_stream(visitor: httpx.Client) -> None:
     with visitor.stream("GET", "/experiments/nobody/live") as answer:
         assert answer.status_code == 404
-
-
-def test_of_many_arms_the_others_are_one(tab: Tab, server: Server) -> None:
-    """The timeline tells 24 apart; the page lists a hundred."""
-    page = tab.page
-    with server.client() as client:
-        client.create("crowd", list(range(150)))
-        client.observe_many("crowd", rewards={each.id: 1.0 for each in client.decide_many("crowd", 600)})
-        arms = {arm.arm: arm.outcomes for arm in client.experiment("crowd").arms}
-    sign_in(page)
-    page.goto("/experiments/crowd")
-    expect(page.locator("#arms tr")).to_have_count(100)
-    expect(page.locator("#winner")).to_contain_text("50 more are not")
-    page.locator("#delay-arm").select_option("other arms")
-    cells = page.locator('[data-table="delays"] tbody td').all_text_contents()
-    assert sum(int(text) for text in cells) == sum(count for arm, count in arms.items() if int(arm) >= 24)
-    page.locator("#delay-arm").select_option("7")
-    cells = page.locator('[data-table="delays"] tbody td').all_text_contents()
-    assert sum(int(text) for text in cells) == arms[7]
-    assert tab.said == [line for line in tab.said if "username fields" in line]
-
-
-def test_fallbacks_that_were_told_one_after_another_are_one_line(server: Server, visitor: httpx.Client) -> None:
-    with server.client() as client:
-        client.create("fallen", ["a", "b"])
-        for k in range(5):
-            client.report_fallbacks("fallen", 3, arm="ab"[k % 2], id=f"f{k}")
-        client.add_arm("fallen", "c")
-        client.report_fallbacks("fallen", 1, arm="c", id="last")
-    table = visitor.get("/experiments/fallen").text.partition('id="changes"')[2].partition("</table>")[0]
-    lines = [part.partition("</td>")[0] for part in table.split('<td class="word">')[1::2]]
-    assert lines == [
-        "1 fallback told, the last to &#39;c&#39;",
-        "arm &#39;c&#39; added",
-        "15 fallbacks told, the last to &#39;a&#39;",
-        "created",
-    ]
-
-
-def test_the_list_says_which_arm_wins(visitor: httpx.Client, server: Server) -> None:
-    with server.client() as client:
-        client.create("won", ["good", "bad"])
-        for _ in range(3):
-            made = client.decide_many("won", 200)
-            client.observe_many("won", rewards={each.id: float(each.arm == "good") for each in made})
-        client.create("nothing-yet", ["a", "b"])
-        client.create("close", ["one", "other"])
-        made = client.decide_many("close", 40)
-        client.observe_many("close", rewards={each.id: float(k % 2) for k, each in enumerate(made)})
-    until = time.monotonic() + 30
-    while True:  # it takes no longer than the list may take, so perhaps it comes the next time
-        page = visitor.get("/").text
-        if "good wins" in page and "nothing is known yet" in page and " leads, not sure yet" in page:
-            break
-        assert time.monotonic() < until
-    assert "one wins" not in page
-    assert "other wins" not in page
-
-
-def test_what_needs_attention_is_looked_at_anew_when_something_has_changed(
-    visitor: httpx.Client, server: Server
-) -> None:
-    def listed() -> bool:
-        return "/experiments/attended" in visitor.get("/?status=attention&q=attended").text
-
-    with server.client() as client:
-        client.create("attended", ["a", "b"])
-        assert not listed()
-        client.pause("attended")
-        assert listed()
-        client.resume("attended")
-        assert not listed()
-        client.decide_many("attended", 100)
-        assert listed()

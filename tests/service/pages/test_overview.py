@@ -1,11 +1,9 @@
 """The list of experiments: what is wrong is said, curves of the last day, a ledger that is away."""
 
-import time
+from collections.abc import Callable
 from pathlib import Path
 
-import httpx
 import msgspec
-from playwright.sync_api import expect
 
 from belated.api.types import (
     ArmState,
@@ -23,13 +21,15 @@ from belated.ledger.events import Status
 from belated.service.pages.experiment import facts, missing
 from belated.service.pages.overview import last_day
 from belated.service.pages.parts import last_decision, listed, problems, share_bar
-from belated.service.pages.session import COOKIE
 from belated.service.reading import Look
 from belated.service.words import ago, duration, percent
-from support.browser import Tab
-from support.pages import fill, sign_in
+from support.html import Node, read_html
+from support.pages import HOSTILE, fill, visiting
 from support.postgres import Postgres
-from support.serving import ADMIN_KEY, Server
+from support.serving import Server
+from support.waiting import until
+
+Show = Callable[..., Node]
 
 NOTHING = Quantiles(None, None, None)
 
@@ -62,25 +62,25 @@ def counts(used: int, skipped: int = 0, defaults: int = 0, held: int = 0) -> Out
 
 
 def test_what_is_wrong_is_said() -> None:
-    assert problems(shown(500, counts(400), [(250, 200), (250, 200)], [])) == []
-    assert problems(shown(99, counts(0), [(50, 0), (49, 0)], [])) == []
-    assert problems(shown(100, counts(0), [(50, 0), (50, 0)], [])) == [
-        "No outcome of 100 decisions has been reported yet."
-    ]
-    assert problems(shown(100, counts(0, held=50), [(100, 0), (0, 0)], [])) == []
-    assert problems(shown(100, counts(0, defaults=50), [(100, 50), (0, 0)], [])) == []
-    assert problems(shown(300, counts(200), [(200, 200), (100, 0)], [])) == [
-        "No outcome has come of 1, though others have outcomes."
-    ]
-    assert problems(shown(300, counts(200), [(201, 201), (99, 0)], [])) == []
+    """Each problem names its numbers; the words are in tests/messages/cli.py."""
+
+    def said(shown: Experiment) -> list[list[str]]:
+        return [[word for word in each.replace(":", "").split() if word.isdigit()] for each in problems(shown)]
+
+    assert said(shown(500, counts(400), [(250, 200), (250, 200)], [])) == []
+    assert said(shown(99, counts(0), [(50, 0), (49, 0)], [])) == []
+    assert said(shown(100, counts(0), [(50, 0), (50, 0)], [])) == [["100"]]
+    assert said(shown(100, counts(0, held=50), [(100, 0), (0, 0)], [])) == []
+    assert said(shown(100, counts(0, defaults=50), [(100, 50), (0, 0)], [])) == []
+    assert problems(shown(300, counts(200), [(200, 200), (100, 0)], [])) != []
+    assert said(shown(300, counts(200), [(201, 201), (99, 0)], [])) == []
     summed = msgspec.structs.replace(shown(300, counts(0, held=100), [(200, 0), (100, 0)], []), reports="sum")
-    assert problems(summed) == ["No decision is settled yet: without a deadline, a report must say that it is final."]
+    assert len(problems(summed)) == 1
     assert problems(msgspec.structs.replace(summed, missing=Deadline(60.0, 1.0))) == []
-    thrown = problems(shown(300, counts(49, skipped=51), [(200, 50), (100, 50)], []))
-    assert [each.partition(":")[0] for each in thrown] == ["51 of 100 outcomes were thrown away"]
-    assert problems(shown(300, counts(50, skipped=50), [(200, 50), (100, 50)], [])) == []
-    said = "51 outcomes came after learner 'robust' had skipped their decisions"
-    assert problems(shown(300, counts(49, skipped=51), [(200, 50), (100, 50)], [said])) == [said]
+    assert said(shown(300, counts(49, skipped=51), [(200, 50), (100, 50)], [])) == [["51", "100"]]
+    assert said(shown(300, counts(50, skipped=50), [(200, 50), (100, 50)], [])) == []
+    warned = "51 outcomes came after learner 'robust' had skipped their decisions"
+    assert problems(shown(300, counts(49, skipped=51), [(200, 50), (100, 50)], [warned])) == [warned]
 
 
 def timeline(begin: float, seconds: float, decisions: list[int], day: LastDay | None = None) -> ExperimentTimeline:
@@ -118,12 +118,15 @@ def test_of_an_old_experiment_the_last_day_is_counted_apart() -> None:
 
 def test_what_an_experiment_is_said_in_its_own_units() -> None:
     one = shown(0, counts(0), [(0, 0)], [])
-    assert missing(one).startswith("There is no deadline: ")
-    late = msgspec.structs.replace(one, missing=Deadline(90.0, 0.75, "deadline"))
-    wanted = "A decision without an outcome after 90 seconds counts with a {}. Nothing is learned from before that."
-    assert missing(late) == wanted.format("reward of 0.25")
-    for scale, value in ((OutcomeScale(0.0, 400.0), 100), (OutcomeScale(0.0, 400.0, "lower"), 300)):
-        assert missing(msgspec.structs.replace(late, outcome=scale)) == wanted.format(f"value of {value}")
+    late = msgspec.structs.replace(one, missing=Deadline(90.0, 0.75))
+    for scale, value in (
+        (None, "reward of 0.25"),
+        (OutcomeScale(0.0, 400.0), "value of 100"),
+        (OutcomeScale(0.0, 400.0, "lower"), "value of 300"),
+    ):
+        assert f"90 seconds counts with a {value}." in missing(msgspec.structs.replace(late, outcome=scale))
+    at_once = msgspec.structs.replace(late, missing=Deadline(90.0, 0.75, "deadline"))
+    assert len({missing(one), missing(late), missing(at_once)}) == 3
     look = Look(0, Status.ACTIVE, msgspec.structs.replace(one, delay_cost=-0.05), timeline(0.0, 10.0, []))
     assert facts(look, 0.0)["cost"] == "-0.05"
     scaled = msgspec.structs.replace(look.experiment, outcome=OutcomeScale(0.0, 400.0))
@@ -177,57 +180,77 @@ def test_times_and_shares_in_words() -> None:
     assert [percent(each) for each in (0.0, 0.012, 0.1, 1.0)] == ["0 %", "1.2 %", "10 %", "100 %"]
 
 
-def test_the_list_follows(tab: Tab, server: Server) -> None:
-    page = tab.page
-    page.clock.install()
-    sign_in(page)
-    expect(page.get_by_role("link", name="minutes")).to_be_visible()
+def cards(page: Node) -> dict[str, Node]:
+    """The experiments of a list, by name."""
+    return {card.one("h2").text: card for card in page.all("li", class_="card")}
+
+
+def test_the_list_shows_and_finds_experiments(show: Show, server: Server) -> None:
     with server.client() as client:
-        client.pause("minutes")
-    page.clock.run_for(11_000)
-    expect(page.locator("li", has_text="minutes").locator(".badge").first).to_have_text("paused")
+        client.create("hostile", [HOSTILE, "tame"])
+        client.create("over", ["a", "b"])
+        client.archive("over")
+    found = cards(show("/"))
+    assert {"button", "minutes", "hostile", "over"} <= set(found)
+    assert found["hostile"].one("p", class_="legend").texts("bdi") == [HOSTILE, "tame"]
+    assert found["over"].one(class_="badge").text == "archived"
+    assert list(cards(show("/?q=INUTE"))) == ["minutes"]
+    assert "over" in cards(show("/?status=archived"))
+    assert not cards(show("/?status=archived&q=minutes"))
+    assert "over" not in cards(show("/?status=active"))
+
+
+def test_the_list_says_which_arm_wins(show: Show, server: Server) -> None:
     with server.client() as client:
-        client.resume("minutes")
+        client.create("won", ["good", "bad"])
+        made = client.decide_many("won", 600)
+        client.observe_many("won", rewards={each.id: float(each.arm == "good") for each in made})
+        client.create("nothing-yet", ["a", "b"])
+        client.create("close", ["one", "other"])
+        made = client.decide_many("close", 40)
+        client.observe_many("close", rewards={each.id: float(k % 2) for k, each in enumerate(made)})
+
+    def verdicts() -> bool:
+        """It takes no longer than the list may take, so perhaps it comes the next time."""
+        found = cards(show("/"))
+        told = {name: found[name].all("dd")[0].text for name in ("won", "nothing-yet", "close")}
+        assert told["won"].startswith("good wins")
+        assert not {"a", "b"} & set(told["nothing-yet"].split())
+        assert told["close"].split()[:2] in (["one", "leads,"], ["other", "leads,"])
+        return True
+
+    until(verdicts)
+
+
+def test_what_needs_attention_is_looked_at_anew_when_something_has_changed(show: Show, server: Server) -> None:
+    def is_listed() -> bool:
+        return "attended" in cards(show("/?status=attention&q=attended"))
+
+    with server.client() as client:
+        client.create("attended", ["a", "b"])
+        assert not is_listed()
+        client.pause("attended")
+        assert is_listed()
+        client.resume("attended")
+        assert not is_listed()
+        client.decide_many("attended", 100)
+        assert is_listed()
 
 
 def test_a_ledger_that_is_away_is_a_page_and_works_again_when_it_is_back(tmp_path: Path) -> None:
     paths = ("/", "/experiments/button", "/experiments/button/decisions?id=1", "/simulate")
     with Postgres.start() as database, Server(database.new_database(), tmp_path / "log") as server:
         fill(server)
-        with httpx.Client(base_url=server.url, cookies={COOKIE: ADMIN_KEY}, timeout=60) as http:
+        with visiting(server) as http:
             assert http.get("/").status_code == 200
             database.kill()
             for path in paths:
                 answer = http.get(path)
                 assert answer.status_code == 503
                 assert answer.headers["content-type"] == "text/html; charset=utf-8"
-                assert "The service cannot answer now" in answer.text
-                assert "Sign out" in answer.text
+                page = read_html(answer.text)
+                assert page.one(role="alert").text
+                assert page.one("form", action="/sign-out")
             database.restart()
-            until = time.monotonic() + 60
-            while http.get("/").status_code != 200:
-                assert time.monotonic() < until
+            until(lambda: http.get("/").status_code == 200)
             assert http.get("/experiments/button").status_code == 200
-
-
-def test_a_list_that_cannot_be_renewed_says_so(tab: Tab) -> None:
-    page = tab.page
-    page.clock.install()
-    sign_in(page)
-    away = page.locator("#away")
-    expect(page.get_by_role("link", name="minutes")).to_be_visible()
-    expect(away).to_be_hidden()
-    page.route("**/", lambda route: route.abort())
-    page.clock.run_for(11_000)
-    expect(away).to_contain_text("The service does not answer. What is shown was so at ")
-    page.unroute("**/")
-    page.route("**/", lambda route: route.fulfill(status=503))
-    page.clock.run_for(11_000)
-    expect(away).to_contain_text("The service cannot answer now.")
-    expect(page.get_by_role("link", name="minutes")).to_be_visible()
-    page.unroute("**/")
-    page.clock.run_for(11_000)
-    expect(away).to_be_hidden()
-    page.context.clear_cookies()
-    page.clock.run_for(11_000)
-    expect(away).to_contain_text("You are signed out; open the page again to sign in.")
