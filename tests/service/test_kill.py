@@ -4,9 +4,7 @@ import asyncio
 import os
 import random
 import signal
-import time
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +12,14 @@ import msgspec
 import pytest
 
 from belated.client import AsyncClient
+from support.processes import workers_of
 from support.raw_socket import Cut, Line
-from support.serving import ADMIN_KEY, KINDS, Server, Stores
+from support.serving import ADMIN_KEY, Server, Stores
+from support.waiting import until_async
 from support.witness import Witness
 
-KILLS = 100
-GENTLE = 50
-"""After so many kills the server is stopped once as it should be, and leaves a snapshot to start from."""
-SECONDS = 120.0
+INTO_THE_START = 3
+"""Every so many kills, one is into the start of the server."""
 
 
 class Load:
@@ -34,8 +32,6 @@ class Load:
         self.answers = 0
         self.cut = 0
         """Requests that were sent and got no answer."""
-        self.unheard = 0
-        """Outcomes that were recorded before somebody heard so."""
 
 
 class Visitor:
@@ -91,9 +87,7 @@ class Visitor:
 
     async def report(self, losses: dict[str, float]) -> None:
         for answer in await self.receipts(losses):
-            id = answer["decision"]
-            self.load.unheard += answer["receipt"] == "repeated" and id not in self.told
-            self.witness.reported(losses[id], answer)
+            self.witness.reported(losses[answer["decision"]], answer)
         self.told |= losses
 
     async def decisions(self, ids: list[str]) -> list[dict[str, Any]]:
@@ -145,17 +139,10 @@ class LibraryVisitor(Visitor):
         return [msgspec.to_builtins(await self.client.observe(name, id, loss=loss))]
 
 
-async def soon(holds: Callable[[], bool], seconds: float = 30.0) -> None:
-    end = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < end
-        await asyncio.sleep(0.002)
-
-
 async def answered(load: Load, count: int = 1) -> None:
     """So many more answers."""
     before = load.answers
-    await soon(lambda: load.answers >= before + count)
+    await until_async(lambda: load.answers >= before + count)
 
 
 def visited(
@@ -167,10 +154,11 @@ def visited(
         load = Load()
         visitors = [Visitor(number, server.port, witness, load) for number in range(7)]
         visitors.append(LibraryVisitor(7, server.port, witness, load))
-        async with asyncio.timeout(SECONDS), asyncio.TaskGroup() as group:
+        async with asyncio.TaskGroup() as group:
             for visitor in visitors:
                 group.create_task(visitor.visit())
             await do(load)
+            await until_async(lambda: len(witness.outcomes) > 100 and bool(visitors[-1].told))
             load.goes_on = False
         return load, visitors
 
@@ -187,32 +175,37 @@ def check(server: Server, witness: Witness, visitors: list[Visitor]) -> None:
     assert live.rounds == len(witness.decisions) == sum(visitor.asked for visitor in visitors)
     assert live.outcomes.used + live.outcomes.skipped == len(witness.outcomes)
     assert len(witness.outcomes) == sum(len(visitor.told) for visitor in visitors)
-    assert live.outcomes.used > 50
-    assert live.outcomes.skipped > 50 or live.learner == "guarded"  # which gives up later
-    assert visitors[-1].told
     said = server.log.read_text()
     assert "ERROR" not in said, said
     assert "Traceback" not in said, said
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_what_was_acknowledged_survives_a_hundred_kills_and_no_round_is_used_twice(kind: str, tmp_path: Path) -> None:
-    chance = random.Random(20)
-    hit = 0
+slow = (pytest.mark.slow, pytest.mark.timeout(600))
+
+
+@pytest.mark.parametrize(
+    ("kind", "kills"),
+    [
+        ("sqlite", 3),
+        ("postgresql", 2),
+        pytest.param("sqlite", 15, marks=slow),
+        pytest.param("postgresql", 15, marks=slow),
+    ],
+)
+def test_what_was_acknowledged_survives_kills_and_no_round_is_used_twice(kind: str, kills: int, tmp_path: Path) -> None:
+    chance = random.Random(kills)
 
     async def kill_often(load: Load) -> None:
-        nonlocal hit
-        for number in range(KILLS):
-            if number % 10 == 5:  # into the start
-                await soon(lambda: os.getpgid(server.pid) == server.pid)  # forked, nothing more
+        for number in range(kills):
+            if number % INTO_THE_START == 1:
+                await until_async(lambda: os.getpgid(server.pid) == server.pid)  # forked, nothing more
                 await asyncio.sleep(chance.uniform(0.0, 0.06))
             else:
                 await answered(load)
                 await asyncio.sleep(chance.uniform(0.01, 0.15))
-                hit += load.in_flight > 0
             server.kill()
             server.start(wait=False)
-            if number == GENTLE:
+            if number == kills // 2:  # stopped once as it should be: it leaves a snapshot to start from
                 await answered(load)
                 await asyncio.to_thread(server.terminate)  # visitors must be able to go on
                 server.start(wait=False)
@@ -222,27 +215,19 @@ def test_what_was_acknowledged_survives_a_hundred_kills_and_no_round_is_used_twi
     with Server(Stores.fresh(kind, tmp_path), tmp_path / "log") as server:
         load, visitors = visited(server, witness, kill_often)
         check(server, witness, visitors)
-    assert hit > 0.8 * KILLS
-    assert load.cut > KILLS
-    # committed, and nobody heard of it; with PostgreSQL the moment in between is too short to be hit for sure
-    assert load.unheard > 0 or kind == "postgresql"
-    assert min(len(witness.decisions), len(witness.outcomes)) > 10 * KILLS
+    assert load.cut > 0
 
 
-def workers_of(pid: int) -> set[int]:
-    """The processes that a supervisor has started as workers."""
-    found = set()
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            with suppress(OSError):
-                state, parent = (folder / "stat").read_text().rpartition(")")[2].split()[:2]
-                if int(parent) == pid and state != "Z" and b"spawn_main" in (folder / "cmdline").read_bytes():
-                    found.add(int(folder.name))
-    return found
-
-
-@pytest.mark.parametrize("learner", ["guarded", "balanced"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("kind", "learner"),
+    [
+        ("sqlite", "balanced"),
+        *[
+            pytest.param(kind, learner, marks=slow)
+            for kind, learner in (("sqlite", "guarded"), ("postgresql", "balanced"), ("postgresql", "guarded"))
+        ],
+    ],
+)
 def test_a_worker_that_is_killed_is_replaced_and_nothing_acknowledged_is_lost(
     kind: str, learner: str, tmp_path: Path
 ) -> None:
@@ -250,17 +235,14 @@ def test_a_worker_that_is_killed_is_replaced_and_nothing_acknowledged_is_lost(
         first = workers_of(server.pid)
         assert len(first) == 2
         for killed in first:
-            await answered(load, 200)
-            others = workers_of(server.pid) - {killed}
+            await answered(load, 50)
             os.kill(killed, signal.SIGKILL)
-            await answered(load, 100)  # by the other one
-            await soon(lambda: len(workers_of(server.pid) - others) == 1)  # noqa: B023
-        await answered(load, 200)
-        assert len(workers_of(server.pid) - first) == 2
+            await answered(load, 50)  # by the other one
+            await until_async(lambda: len(workers_of(server.pid)) == 2)
+        await answered(load, 50)
+        assert workers_of(server.pid) & first == set()
 
     witness = Witness("supervised")
     with Server(Stores.fresh(kind, tmp_path), tmp_path / "log", workers=2) as server:
-        load, visitors = visited(server, witness, kill_both, learner)
+        _, visitors = visited(server, witness, kill_both, learner)
         check(server, witness, visitors)
-        assert server.log.read_text().count("starting another") == 2
-    assert load.cut > 0

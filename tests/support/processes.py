@@ -29,5 +29,13 @@ def workers_of(supervisor: int) -> set[int]:
     return {pid for pid, command in _children(supervisor) if b"resource_tracker" not in command}
 
 
+def has_ended(pid: int) -> bool:
+    """Whether a process is gone, or waits for a parent that does not ask for its status."""
+    try:
+        return (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
 def wait_until_gone(pid: int) -> None:
     until(lambda: not is_alive(pid))

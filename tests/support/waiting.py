@@ -1,5 +1,6 @@
 """Waiting for what another thread or process does."""
 
+import asyncio
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -23,3 +24,10 @@ def until(condition: Callable[[], T | None], seconds: float = SECONDS) -> T:
         if time.monotonic() > end:
             raise AssertionError(f"still not so after {seconds:g} s") from error
         time.sleep(0.01)
+
+
+async def until_async(condition: Callable[[], bool], seconds: float = SECONDS) -> None:
+    """The same, while an event loop does other things."""
+    async with asyncio.timeout(seconds):
+        while not condition():
+            await asyncio.sleep(0.002)
