@@ -1,7 +1,6 @@
 """Estimates of an experiment: the same from the service, the ledger, an export and a log, on both databases."""
 
 import asyncio
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -20,9 +19,11 @@ from belated.ledger import open_ledger
 from belated.ledger.estimates import SettledDecisions, Totals, log_of
 from belated.ledger.events import Hears
 from belated.ledger.export import pieces
-from support.http_helpers import at, create, done, problem, serving, talk
+from support.http_helpers import MOSTLY_SQLITE, at, create, done, problem, serving, talk
 from support.ledger_helpers import append, decision, default, experiment, outcome
+from support.refusals import refused
 from support.serving import ADMIN_KEY, KINDS, Server, Stores
+from support.waiting import until
 
 WAYS: list[dict[str, Any]] = [
     {},
@@ -33,7 +34,7 @@ WAYS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(scope="module", params=MOSTLY_SQLITE)
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     with serving(request.param, tmp_path_factory) as server:
         yield server
@@ -67,7 +68,7 @@ def test_service_ledger_export_and_log_say_the_same(server: Server, client: Clie
     name = "same"
     client.create(name, ["x", "y"], seed=3, learner="balanced")
     for part in range(3):  # what was read before is not read again
-        play(client, name, 200, seed=part)
+        play(client, name, 100, seed=part)
         with closing(open_ledger(server.store, read_only=True)) as ledger:
             record = ledger.find(name)
             assert record is not None
@@ -78,7 +79,7 @@ def test_service_ledger_export_and_log_say_the_same(server: Server, client: Clie
             expected = inference.estimates(log, **way).as_dict()
             assert shown(client.estimates(name, **way)) == expected
             assert inference.estimates(inference.read_log(export), **way).as_dict() == expected
-    assert expected["decisions"] == 600
+    assert expected["decisions"] == 300
     state = client.experiment(name)
     assert expected["waiting"] == state.rounds - state.outcomes.used - state.outcomes.skipped > 0
 
@@ -90,7 +91,6 @@ def test_which_arm_wins_is_told(client: Client) -> None:
     client.observe_many("wins", rewards={each.id: float(each.arm == "y") for each in made})
     found = client.estimates("wins", control="x")
     assert (found.winner, found.leader, found.used) == ("y", "y", 400)
-    assert found.verdict.startswith("y wins")
     assert found.differences[0].difference.low > 0.8
     assert found.uplift_to_control is not None
 
@@ -100,15 +100,13 @@ def test_labels_that_are_numbers(client: Client) -> None:
     assert [each.other for each in client.estimates("numbers", control=1).differences] == [1, 1]
 
 
-def test_a_default_settles_and_what_comes_later_does_not_count(client: Client) -> None:
-    client.create("deadline", ["x", "y"], seed=3, missing=Deadline(0.3, 1.0))
+def test_a_default_settles_and_what_comes_later_does_not_count(server: Server, client: Client) -> None:
+    client.create("deadline", ["x", "y"], seed=3, missing=Deadline(3600.0, 1.0))
     first, second = client.decide_many("deadline", 2)
     client.observe("deadline", second, reward=1.0)
     assert client.estimates("deadline").used == 0
-    end = time.monotonic() + 20
-    while client.estimates("deadline").used < 2:
-        assert time.monotonic() < end
-        time.sleep(0.05)
+    server.pass_time(3600)
+    until(lambda: client.estimates("deadline").used == 2)
     client.observe("deadline", first, reward=1.0)
     found = client.estimates("deadline")
     assert sum(each.outcomes * (each.mean.value or 0.0) for each in found.arms) == pytest.approx(1.0)
@@ -127,21 +125,20 @@ def test_what_is_asked_for_wrongly_is_refused(server: Server) -> None:
         create(http, "refusals", learner="ucb")
         ask = at("refusals", "estimates")
         problem(http.get(at("nobody", "estimates")), 404, "unknown_experiment", "name")
-        for query, field, words in [
-            ("alpha=2", "alpha", "a number above 0 and below 1"),
-            ("alpha=x", "alpha", "a number above 0 and below 1"),
-            ("alpha=0.0", "alpha", "a number above 0 and below 1"),
-            ("method=aipw", "method", "betting or weighted"),
-            ("outcomes=all", "outcomes", "settled or arrived or bounded"),
-            ("control=z", "control", "allowed is one of x, y"),
-            ("method=weighted&outcomes=arrived", "outcomes", "'settled' is needed"),
-            ("what=1", "what", "unknown parameter"),
+        for query, field, value in [
+            ("alpha=2", "alpha", "2"),
+            ("alpha=x", "alpha", "x"),
+            ("alpha=0.0", "alpha", "0.0"),
+            ("method=aipw", "method", "aipw"),
+            ("outcomes=all", "outcomes", "all"),
+            ("control=z", "control", "z"),
+            ("method=weighted&outcomes=arrived", "outcomes", "settled"),
+            ("what=1", "what", "what"),
         ]:
-            assert words in problem(http.get(f"{ask}?{query}"), 422, "invalid", field)
+            assert value in problem(http.get(f"{ask}?{query}"), 422, "invalid", field)
         (made,) = (done(http.post(at("refusals", "decisions"))),)
         done(http.post(at("refusals", "outcomes"), json={"decision": made["id"], "loss": 0.0}))
-        said = problem(http.get(f"{ask}?method=weighted"), 422, "invalid", "method")
-        assert "decision 1 has the propensity 1" in said
+        problem(http.get(f"{ask}?method=weighted"), 422, "invalid", "method")
         assert done(http.get(ask))["used"] == 1
 
 
@@ -156,7 +153,7 @@ def test_the_asynchronous_client(server: Server, client: Client) -> None:
     async def ask() -> None:
         async with AsyncClient(server.url, ADMIN_KEY) as other:
             assert (await other.estimates("async", control="x")).decisions == 0
-            with pytest.raises(ServiceError, match="allowed is one of x, y"):
+            with refused("control", "q", error=ServiceError):
                 await other.estimates("async", control="q")
 
     asyncio.run(ask())
@@ -190,7 +187,7 @@ def test_decisions_are_read_once_in_their_order(kind: str, tmp_path: Path) -> No
         assert log_of(ledger, record).rewards[:4].tolist() == [1.0, 0.0, 0.0, 0.5]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", MOSTLY_SQLITE)
 def test_after_a_restart_only_the_rest_is_read(kind: str, tmp_path: Path) -> None:
     """What was read of settled decisions is kept. What is kept may be damaged: then all are read again."""
     reading = "belated.service.reading."
@@ -220,4 +217,3 @@ def test_after_a_restart_only_the_rest_is_read(kind: str, tmp_path: Path) -> Non
         server.start()
         with server.client() as client:
             assert shown(client.estimates("kept")) == expected
-        assert "settled decisions of experiment kept failed" in server.log.read_text()

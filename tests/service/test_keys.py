@@ -2,9 +2,6 @@
 
 import asyncio
 import hmac
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
@@ -14,6 +11,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
+from belated.cli.main import main
 from belated.ledger import open_ledger
 from belated.ledger.base import LedgerUnavailable
 from belated.ledger.events import ApiKey
@@ -28,7 +26,6 @@ from support.waiting import until
 
 LABELS = {f"{operation.method} {operation.path}": operation for operation in OPERATIONS}
 GUARDED = [label for label, operation in LABELS.items() if operation.role is not None]
-WRONG = [(label, role) for label in GUARDED for role in ROLES if role not in (LABELS[label].role, "admin")]
 STRANGER = "belated_nobody-has-ever-made-this-key-0123456789"
 BODIES = {
     "create": {"name": "walked", "arms": 2, "seed": 1},
@@ -69,13 +66,14 @@ class House:
                 self.heard.append(response.read())
         return response
 
+    def close(self) -> None:
+        self.http.close()
 
-@pytest.fixture(scope="module", params=KINDS)
-def house(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    with serving(request.param, tmp_path_factory) as server:
-        made = House(server)
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    with serving("sqlite", tmp_path_factory) as server, closing(House(server)) as made:
         yield made
-        made.http.close()
 
 
 def test_the_doors_that_are_open_to_all(house: House) -> None:
@@ -89,44 +87,38 @@ def test_the_doors_that_are_open_to_all(house: House) -> None:
 
 @pytest.mark.parametrize("label", GUARDED)
 def test_nobody_gets_in_without_a_key(house: House, label: str) -> None:
-    response = house.ask(LABELS[label], None)
-    assert "Bearer KEY" in problem(response, 401, "no_key")
-    assert response.headers["www-authenticate"] == "Bearer"
-
-
-@pytest.mark.parametrize("label", GUARDED)
-def test_nobody_gets_in_with_a_header_of_another_form(house: House, label: str) -> None:
     key = house.keys["admin"]
-    forms = ["", "Bearer", key, f"Basic {key}", f"Bearer{key}", f"Token {key}", f"Bearer {'k' * 501}"]
-    for form in forms:
-        response = house.ask(LABELS[label], form)
-        assert key not in problem(response, 401, "no_key")
+    for header, code in (
+        (None, "no_key"),
+        ("", "no_key"),
+        (f"Basic {key}", "no_key"),
+        (f"Bearer{key}", "no_key"),
+        (f"Bearer {STRANGER}", "wrong_key"),
+        (f"Bearer {key[:-1]}", "wrong_key"),
+    ):
+        response = house.ask(LABELS[label], header)
+        assert key[:-1] not in problem(response, 401, code)
         assert response.headers["www-authenticate"] == "Bearer"
 
 
-@pytest.mark.parametrize("label", GUARDED)
-def test_nobody_gets_in_with_an_unknown_key(house: House, label: str) -> None:
-    key = house.keys["admin"]
-    for unknown in (STRANGER, key[:-1], key + "x", key.upper(), f"{key} {key}", "k", "é" * 20):
-        response = house.ask(LABELS[label], f"Bearer {unknown}".encode())
-        message = problem(response, 401, "wrong_key")
+def test_a_key_must_be_given_exactly(house: House) -> None:
+    key, operation = house.keys["admin"], LABELS["GET /v1/experiments/{name}"]
+    for header in ("Bearer", key, f"Token {key}", f"Bearer {'k' * 501}"):
+        assert key not in problem(house.ask(operation, header), 401, "no_key")
+    for unknown in (key + "x", key.upper(), f"{key} {key}", "k", "é" * 20):
+        message = problem(house.ask(operation, f"Bearer {unknown}".encode()), 401, "wrong_key")
         assert unknown == "k" or unknown not in message
-        assert response.headers["www-authenticate"] == "Bearer"
-
-
-@pytest.mark.parametrize(("label", "role"), WRONG)
-def test_nobody_gets_in_with_a_key_of_another_role(house: House, label: str, role: str) -> None:
-    response = house.ask(LABELS[label], f"Bearer {house.keys[role]}")
-    message = problem(response, 403, "wrong_role")
-    assert f"may {role}" in message
-    assert f"{LABELS[label].role} is needed" in message
 
 
 @pytest.mark.parametrize("label", GUARDED)
-def test_the_right_role_and_the_admin_get_in(house: House, label: str) -> None:
-    role = LABELS[label].role
-    assert role is not None
-    for key in {house.keys[role], house.keys["admin"], ADMIN_KEY}:
+def test_only_the_right_role_and_the_admin_get_in(house: House, label: str) -> None:
+    right = LABELS[label].role
+    assert right is not None
+    for role in set(ROLES) - {right, "admin"}:
+        message = problem(house.ask(LABELS[label], f"Bearer {house.keys[role]}"), 403, "wrong_role")
+        assert role in message
+        assert right in message
+    for key in {house.keys[right], house.keys["admin"], ADMIN_KEY}:
         for header in (f"Bearer {key}", f"bearer   {key}"):
             status = house.ask(LABELS[label], header).status_code
             assert status == 200 or (status == 409 and label.endswith(ARCHIVED))
@@ -145,22 +137,26 @@ def test_a_new_key_works_soon_and_a_revoked_one_no_more(house: House) -> None:
     """Revoked by the command as people give it; refused at every door."""
     secret = house.new_key("admin")
     reading = next(operation for operation in OPERATIONS if operation.path == "/v1/experiments/{name}")
-    until(lambda: house.ask(reading, f"Bearer {secret}").status_code == 200, 2)
+    assert house.ask(reading, f"Bearer {secret}").status_code == 200
     with closing(open_ledger(house.server.store)) as ledger:
         id = next(key.id for key in ledger.all_keys() if key.digest == digest_of(secret.encode()))
-    command = [sys.executable, "-m", "belated.cli", "keys", "revoke", id, "--store", house.server.store]
-    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert id in said
-    time.sleep(1.5)
+    assert main(["keys", "revoke", id, "--store", house.server.store]) == 0
+    until(lambda: house.ask(reading, f"Bearer {secret}").status_code == 401)
     for label in GUARDED:
         response = house.ask(LABELS[label], f"Bearer {secret}")
-        assert "revoked" in problem(response, 401, "wrong_key")
+        problem(response, 401, "wrong_key")
         assert response.headers["www-authenticate"] == "Bearer"
     assert house.ask(reading, f"Bearer {ADMIN_KEY}").status_code == 200
 
 
-def test_the_secrets_are_nowhere(house: House) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_secrets_are_nowhere(kind: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Not in the store, not in the log, not in any answer."""
+    with serving(kind, tmp_path_factory) as server, closing(House(server)) as house:
+        look_for_secrets(house)
+
+
+def look_for_secrets(house: House) -> None:
     for label in GUARDED:
         for header in (f"Bearer {STRANGER}", house.keys["admin"], *(f"Bearer {key}" for key in house.keys.values())):
             house.ask(LABELS[label], header)
@@ -234,8 +230,9 @@ def test_a_key_whose_id_is_that_of_another_does_not_open(monkeypatch: pytest.Mon
         await auth.refresh()
         await auth.check(f"Bearer {STRANGER}".encode(), "read")
 
-    with pytest.raises(ApiError, match="not known"):
+    with pytest.raises(ApiError) as caught:
         asyncio.run(check())
+    assert caught.value.problem.code == "wrong_key"
 
 
 def test_where_keys_cannot_be_read_the_last_ones_stay() -> None:

@@ -1,5 +1,6 @@
 """How fast a key may ask, and what it hears when it asks faster."""
 
+import asyncio
 from contextlib import closing
 from pathlib import Path
 
@@ -7,13 +8,17 @@ import pytest
 
 from belated.cli.main import main
 from belated.ledger import open_ledger
+from belated.ledger.events import ApiKey
 from belated.ledger.keys import new_key
 from belated.service import server as server_module
+from belated.service.auth import Authenticator
 from belated.service.rates import Bucket
 from belated.service.server import ServerSettings
 from support.clients import BOTH, client
 from support.http_helpers import EXPERIMENTS, create, done, problem, serving, talk
 from support.serving import ADMIN_KEY, Server
+
+HOUR = 3600
 
 
 def secret(server: Server, rate: float | None = None) -> str:
@@ -61,15 +66,16 @@ def test_a_slow_bucket_has_room_for_one() -> None:
 
 
 def test_a_key_is_slowed_down_and_others_are_not(tmp_path_factory: pytest.TempPathFactory) -> None:
-    with serving("sqlite", tmp_path_factory) as server, talk(server, secret(server, 5.0)) as slow, talk(server) as fast:
-        answers = [slow.get(EXPERIMENTS) for _ in range(40)]
-        refused = [each for each in answers if each.status_code != 200]
-        assert answers[:5] == [each for each in answers[:5] if each.status_code == 200]
-        assert len(refused) >= 20
-        for each in refused:
-            assert "rate" in problem(each, 429, "too_fast")
-            assert each.headers["retry-after"] == "1"
-        for _ in range(40):
+    with (
+        serving("sqlite", tmp_path_factory) as server,
+        talk(server, secret(server, 1 / HOUR)) as slow,
+        talk(server) as fast,
+    ):
+        done(slow.get(EXPERIMENTS))
+        for _ in range(2):
+            answer = slow.get(EXPERIMENTS)
+            problem(answer, 429, "too_fast")
+            assert 0 < int(answer.headers["retry-after"]) <= HOUR
             done(fast.get(EXPERIMENTS))
 
 
@@ -78,16 +84,16 @@ def test_clients_ask_again_as_long_as_they_are_told_to(kind: str, tmp_path_facto
     with serving("sqlite", tmp_path_factory) as server:
         with talk(server) as http:
             create(http, "one")
-        with client(kind, server.url, secret(server, 4.0)) as slow:
-            assert [slow.decide("one").round for _ in range(6)] == [1, 2, 3, 4, 5, 6]
+        with client(kind, server.url, secret(server, 2.0)) as slow:
+            assert [slow.decide("one").round for _ in range(4)] == [1, 2, 3, 4]
 
 
 def test_the_rate_of_the_server_is_for_keys_without_one(tmp_path_factory: pytest.TempPathFactory) -> None:
-    with serving("sqlite", tmp_path_factory, rate=5.0) as server:
+    with serving("sqlite", tmp_path_factory, rate=1 / HOUR) as server:
         with talk(server, secret(server)) as plain:
-            assert [plain.get(EXPERIMENTS).status_code for _ in range(40)].count(429) >= 20
+            assert [plain.get(EXPERIMENTS).status_code for _ in range(3)] == [200, 429, 429]
         with talk(server, secret(server, 1000.0)) as own:
-            assert {own.get(EXPERIMENTS).status_code for _ in range(40)} == {200}
+            assert {own.get(EXPERIMENTS).status_code for _ in range(10)} == {200}
 
 
 def test_the_options_of_the_command_reach_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,9 +114,22 @@ def test_the_options_of_the_command_reach_the_server(tmp_path: Path, monkeypatch
             main([*command, *wrong])
 
 
-@pytest.mark.slow
-def test_the_rate_is_shared_by_the_workers(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Each of two workers allows half: one connection, which stays with one worker, gets half."""
-    with serving("sqlite", tmp_path_factory, 2, rate=20.0) as server, talk(server, secret(server)) as plain:
-        assert [plain.get(EXPERIMENTS).status_code for _ in range(10)] == [200] * 10
-        assert [plain.get(EXPERIMENTS).status_code for _ in range(30)].count(429) >= 10
+def test_the_rate_is_shared_by_the_workers() -> None:
+    """Each of two workers allows half, as connections are shared evenly."""
+    plain, key = new_key("plain", "read")
+    own_secret, own = new_key("own", "read", rate=8.0)
+
+    async def read() -> list[ApiKey]:
+        return [key, own]
+
+    async def taken(secret: str) -> int:
+        auth = Authenticator(read, 20.0, workers=2)
+        await auth.refresh()
+        caller = await auth.check(f"Bearer {secret}".encode(), "read")
+        assert caller.bucket is not None
+        clock = Clock()
+        caller.bucket._clock = clock
+        caller.bucket._full_at = clock.now
+        return sum(caller.bucket.take() == 0.0 for _ in range(100))
+
+    assert [asyncio.run(taken(each)) for each in (plain, own_secret)] == [10, 4]

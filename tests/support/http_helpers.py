@@ -12,16 +12,23 @@ import pytest
 from support.serving import ADMIN_KEY, Server, Stores
 
 EXPERIMENTS = "/v1/experiments"
+MOSTLY_SQLITE = ("sqlite", pytest.param("postgresql", marks=pytest.mark.slow))
+"""Both stores, for what the tests of the ledger compare already."""
 Body = dict[str, Any]
 
 
 @contextmanager
 def serving(
-    kind: str, folders: pytest.TempPathFactory, workers: int = 1, more: Body | None = None, **limits: Any
+    kind: str,
+    folders: pytest.TempPathFactory,
+    workers: int = 1,
+    more: Body | None = None,
+    constants: Body | None = None,
+    **limits: Any,
 ) -> Iterator[Server]:
     """A running server on a store that nothing is in yet."""
     folder = folders.mktemp("served")
-    with Server(Stores.fresh(kind, folder), folder / "log", workers, more=more, **limits) as server:
+    with Server(Stores.fresh(kind, folder), folder / "log", workers, constants, more, **limits) as server:
         yield server
 
 
