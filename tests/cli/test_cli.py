@@ -3,90 +3,78 @@ import json
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
+from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from belated.cli.main import main
-from belated.league.suite import FAMILIES, suite
+from belated.league.suite import FAMILIES, by_family, suite
 from belated.learners import catalogue
+from support.commands import refused_line
 
-
-def belated(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "belated.cli", *arguments], capture_output=True, text=True, check=False
-    )
-
-
+Captured = pytest.CaptureFixture[str]
 SMALL = ["--rounds", "2e3", "--replications", "3"]
 
 
-def test_learners_lists_the_catalogue(capsys: pytest.CaptureFixture[str]) -> None:
+def printed(capsys: Captured, *words: str) -> Any:
+    assert main([*words, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_learners_lists_the_catalogue(capsys: Captured) -> None:
     assert main(["learners"]) == 0
-    out = capsys.readouterr().out
-    for name in (
-        *catalogue,
-        "longest_delay",
-        "horizon, tail_index",
-        "nothing",
-        "never comes",
-        "--wide shows all columns",
-    ):
-        assert name in out
-    assert "min over sets S" not in out  # the bounds are left out, and their symbols with them
+    narrow = capsys.readouterr().out
+    assert [name for name in (*catalogue, "longest_delay", "horizon, tail_index", "--wide") if name not in narrow] == []
     assert main(["learners", "--wide"]) == 0
-    out = capsys.readouterr().out
-    assert "min over sets S" in out
-    assert "d + √((K + d) T log K)" in out
+    wide = capsys.readouterr().out
+    assert max(map(len, narrow.splitlines())) <= 100 < max(map(len, wide.splitlines()))
+    assert "d + √((K + d) T log K)" in wide  # the bounds are left out otherwise
+    assert "d + √((K + d) T log K)" not in narrow
 
 
-def test_cells_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_cells_are_listed(capsys: Captured) -> None:
+    """By family, one line for each."""
     assert main(["cells"]) == 0
-    out = capsys.readouterr().out
-    assert [cell for cell in suite if cell not in out] == []
-    assert [name for name, text in FAMILIES.items() if f"\n{name}: {text}\n" not in out] == []
+    first = [line.split()[0] for line in capsys.readouterr().out.splitlines()[2:] if line]
+    assert [word for word in first if word in suite] == [
+        cell.id for cells in by_family(suite.values()).values() for cell in cells
+    ]
+    headings = [word[:-1] for word in first if word.endswith(":") and word[:-1] in FAMILIES]
+    assert headings == list(by_family(suite.values()))
     assert main(["cells", "resonant-*", "stochastic-k1000/none"]) == 0
-    _, _, *lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] if line else "" for line in lines] == [
-        "even:",
-        "stochastic-k1000/none",
-        "",
-        "resonant:",
-        "resonant-k2/100",
-        "resonant-k2/1000",
-        "resonant-k10/1000",
-    ]
+    lines = [line for line in capsys.readouterr().out.splitlines()[2:] if line]
+    ids = ["even:", "stochastic-k1000/none", "resonant:", "resonant-k2/100", "resonant-k2/1000", "resonant-k10/1000"]
+    assert [line.split()[0] for line in lines] == ids
     assert lines[1].split()[-2:] == ["1,000", "100,000"]
-    assert "stochastic, 1000 arms, gap 0.4; no delay" in lines[1]
-
-
-def test_cells_of_a_family_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["cells", "--family", "rhythm", "revenue", "--json"]) == 0
-    found = {row["id"]: row["family"] for row in json.loads(capsys.readouterr().out)}
+    found = {row["id"]: row["family"] for row in printed(capsys, "cells", "--family", "rhythm", "revenue")}
     assert found == {name: cell.family for name, cell in suite.items() if cell.family in ("rhythm", "revenue")}
-    assert main(["cells", "stochastic-*", "--family", "deadline"]) == 0
-    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[2:4]] == [
-        "deadline:",
-        "stochastic-k10/by-loss",
-    ]
+    found = [row["id"] for row in printed(capsys, "cells", "stochastic-*", "--family", "deadline")]
+    assert found[0] == "stochastic-k10/by-loss"
 
 
-def test_compare_prints_draws_and_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    status = main(["compare", *SMALL, "--learners", "robust:delay_constant=1", "ucb", "--out", str(tmp_path / "new")])
-    assert status == 0
+def test_compare_prints_draws_and_writes(tmp_path: Path, capsys: Captured) -> None:
+    """The files are the same for the same seed, however many threads there are."""
+    words = ["compare", *SMALL, "--learners", "robust:delay_constant=1", "ucb"]
+    words += ["--environments", "stochastic:arms=10,gap=0.1", "--delays", "none", "constant:delay=50"]
+    assert main([*words, "--threads", "1", "--out", str(tmp_path / "new")]) == 0
     out = capsys.readouterr().out
-    assert "regret after 2,000 rounds" in out
+    assert "2,000" in out
     assert "robust:delay_constant=1" in out
-    assert out.count("±") == 12  # 2 learners x 6 cells
+    assert out.count("±") == 4  # 2 learners x 2 cells
     assert (tmp_path / "new" / "regret.png").read_bytes().startswith(b"\x89PNG")
     drawing = ET.parse(tmp_path / "new" / "regret.svg").getroot()
     assert drawing.tag.endswith("svg")
+    assert main([*words, "--threads", "2", "--out", str(tmp_path / "two")]) == 0
+    for file in ("curves.csv", "final.csv", "regret.svg", "regret.png"):
+        assert (tmp_path / "new" / file).read_bytes() == (tmp_path / "two" / file).read_bytes(), file
     with (tmp_path / "new" / "final.csv").open() as file:
         finals = list(csv.DictReader(file))
-    assert len(finals) == 6 * 2 * 3
+    assert len(finals) == 2 * 2 * 3
     with (tmp_path / "new" / "curves.csv").open() as file:
         curves = [row for row in csv.DictReader(file) if row["round"] == "2000"]
-    assert len(curves) == 6 * 2
+    assert len(curves) == 2 * 2
     for row in curves:
         same = [
             float(final["regret"])
@@ -98,7 +86,7 @@ def test_compare_prints_draws_and_writes(tmp_path: Path, capsys: pytest.CaptureF
         assert float(row["uniform_regret"]) == pytest.approx(2000 * 0.1 * 9 / 10)
 
 
-def test_compare_reads_a_file_and_options_override_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_compare_reads_a_file_and_options_override_it(tmp_path: Path, capsys: Captured, no_figures: None) -> None:
     plan = tmp_path / "plan.toml"
     plan.write_text(
         'learners = ["uniform", "tsallis"]\n'
@@ -106,132 +94,112 @@ def test_compare_reads_a_file_and_options_override_it(tmp_path: Path, capsys: py
         'delays = ["none", { name = "dropout", share = 0.5, others = "constant:delay=3" }]\n'
         "rounds = 500\nreplications = 9\nseed = 4\n"
     )
-    assert main(["compare", str(plan), "--replications", "2", "--out", str(tmp_path)]) == 0
-    out = capsys.readouterr().out
-    assert "regret after 500 rounds" in out
-    assert "over 2 replications" in out
-    assert "50% never come, others: delay 3" in out
-
-
-def test_the_same_seed_writes_the_same_files(tmp_path: Path) -> None:
-    for name, threads in (("one", "1"), ("two", "2")):
-        assert main(["compare", *SMALL, "--threads", threads, "--out", str(tmp_path / name)]) == 0
-    for file in ("curves.csv", "final.csv", "regret.svg", "regret.png"):
-        assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes(), file
+    with_file = printed(capsys, "compare", str(plan), "--replications", "2", "--out", str(tmp_path))
+    with (tmp_path / "final.csv").open() as file:
+        assert len(list(csv.DictReader(file))) == 2 * 2 * 2
+    words = ["--learners", "uniform", "tsallis", "--environments", "bernoulli:means=[0.2,0.8]", "--rounds", "500"]
+    words += ["--delays", "none", "dropout:share=0.5,others=constant:delay=3", "--replications", "2", "--seed", "4"]
+    assert printed(capsys, "compare", *words) == with_file
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("words", "names"),
     [
-        (["compare", "--learners", "robustt"], ["'robustt'", "Did you mean 'robust'?"]),
-        (["compare", "--rounds", "-3"], ["rounds is -3"]),
-        (["compare", "--delays", "pareto:shape=x"], ["shape is 'x'"]),
-        (["compare", "--environments", "bernoulli:means=[0.5,7]"], ["means[1] is 7"]),
-        (["compare", "missing.toml"], ["missing.toml: No such file or directory"]),
-        (["compare", "--threads", "0", "--rounds", "9"], ["threads is 0"]),
-        (["compare", "--replications", "0"], ["replications is 0"]),
-        (["compare", "--seed", "-1"], ["seed is -1"]),
-        (["compare", "--learners", "ucb", "ucb"], ["'ucb' is given twice"]),
-        (["compare", "--learners", "none:x"], ["'none:x' cannot be loaded: No module named 'none'"]),
-        (["compare", "--learners", "robst:delay_constant"], ["No module named 'robst'", "Did you mean 'robust'?"]),
-        (["compare", "--delays", "none:x"], ["'x' in 'none:x' is not of the form key=value"]),
-        (["compare", "--delays", "nonne:x"], ["No module named 'nonne'", "Did you mean 'none'?"]),
-        (["learners", "robustt"], ["unknown learner 'robustt'", "Did you mean 'robust'?"]),
-        (["learners", "ucb", "--markdown"], ["--markdown prints the table of all learners"]),
-        (["learners", "--json", "--markdown"], ["--markdown prints the table of all learners"]),
-        (["cells", "stochastic-k11/*"], ["unknown cell 'stochastic-k11/*'"]),
-        (["cells", "--family", "rythm"], ["unknown family 'rythm': allowed is one of ", "Did you mean 'rhythm'?"]),
-        (["league", "--family", "conversion"], ["unknown family 'conversion'", "Did you mean 'conversions'?"]),
-        (["league", "--suite", "quick", "--family", "trials"], ["none of the cells is of the family trials"]),
-        (["sweep", "ucb:exploration=1,2", "--family", "even", "evn"], ["Did you mean 'even'?"]),
-        (["sweep", "robust"], ["'robust' none has several"]),
-        (["sweep", "robust:delay_constant=1"], ["one parameter with several values is needed", "none has several"]),
-        (["sweep", "ewma:weight=0.1,0.2,exploration=0,0.1"], ["weight and exploration have several"]),
-        (["sweep", "robust:delay_konstant=1,2"], ["Did you mean 'delay_constant'"]),
-        (["sweep", "robustt:delay_constant=1,2"], ["Did you mean 'robust'"]),
-        (["sweep", "robust:delay_constant=1,x"], ["delay_constant is 'x'"]),
-        (["sweep", "robust:delay_constant=1,1"], ["'robust:delay_constant=1' is given twice"]),
+        ("compare --learners robustt", ["'robustt'", "'robust'"]),
+        ("compare --rounds -3", ["rounds", "-3"]),
+        ("compare --delays pareto:shape=x", ["shape", "'x'"]),
+        ("compare --environments bernoulli:means=[0.5,7]", ["means[1]", "7"]),
+        ("compare missing.toml", ["missing.toml"]),
+        ("compare --threads 0 --rounds 9", ["threads", "0"]),
+        ("compare --replications 0", ["replications", "0"]),
+        ("compare --seed -1", ["seed", "-1"]),
+        ("compare --learners ucb ucb", ["'ucb'"]),
+        ("compare --learners none:x", ["'none:x'", "'none'"]),
+        ("compare --learners robst:delay_constant", ["'robst'", "'robust'"]),
+        ("compare --delays none:x", ["'x'", "'none:x'"]),
+        ("compare --delays nonne:x", ["'nonne'", "'none'"]),
+        ("learners robustt", ["'robustt'", "'robust'"]),
+        ("learners ucb --markdown", ["--markdown"]),
+        ("learners --json --markdown", ["--markdown"]),
+        ("cells stochastic-k11/*", ["'stochastic-k11/*'"]),
+        ("cells --family rythm", ["'rythm'", "'rhythm'"]),
+        ("league --family conversion", ["'conversion'", "'conversions'"]),
+        ("league --suite quick --family trials", ["trials"]),
+        ("sweep ucb:exploration=1,2 --family even evn", ["'evn'", "'even'"]),
+        ("sweep robust", ["'robust'"]),
+        ("sweep robust:delay_constant=1", ["'robust:delay_constant=1'"]),
+        ("sweep ewma:weight=0.1,0.2,exploration=0,0.1", ["weight", "exploration"]),
+        ("sweep robust:delay_konstant=1,2", ["'delay_constant'"]),
+        ("sweep robustt:delay_constant=1,2", ["'robust'"]),
+        ("sweep robust:delay_constant=1,x", ["delay_constant", "'x'"]),
+        ("sweep robust:delay_constant=1,1", ["'robust:delay_constant=1'"]),
     ],
 )
-def test_bad_input_is_one_clear_line(
-    arguments: list[str], words: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(arguments) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err.startswith("belated: ")
-    assert captured.err.count("\n") == 1
-    for word in words:
-        assert word in captured.err
+def test_bad_input_is_one_clear_line(words: str, names: list[str], capsys: Captured) -> None:
+    refused_line(capsys, words.split(), *names)
 
 
-def test_bad_files_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_files_are_named(tmp_path: Path, capsys: Captured) -> None:
     plan = tmp_path / "plan.toml"
     plan.write_text("rounds = = 3")
-    assert main(["compare", str(plan)]) == 2
-    assert "plan.toml is not TOML" in capsys.readouterr().err
+    refused_line(capsys, ["compare", str(plan)], plan)
     plan.write_text("round = 3")
-    assert main(["compare", str(plan)]) == 2
-    assert "Did you mean 'rounds'?" in capsys.readouterr().err
-
-
-def test_help_and_version() -> None:
-    assert "compare" in belated().stdout
-    assert "pareto:shape=1,scale=10" in belated("compare", "--help").stdout
-    assert belated("--version").stdout == "0.1.0\n"
+    refused_line(capsys, ["compare", str(plan)], "'round'", "'rounds'")
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("words", "name"),
     [
-        (["compare", "--rounds", "many"], "'many' is not a whole number"),
-        (["compare", "--rounds", "1.5"], "'1.5' is not a whole number"),
-        (["compare", "--round", "15"], "unrecognized arguments: --round"),
-        (["audit", "stochastic-k10/100", "--set", "delay_constant=1"], "unrecognized arguments: --set"),
-        (["bounds", "stochastic-k10/100", "--delay-constant", "1"], "unrecognized arguments: --delay-constant"),
-        (["sweep", "robust", "delay_constant", "1"], "unrecognized arguments: delay_constant"),
-        (["league", "--suite", "half"], "invalid choice: 'half'"),
-        (["completion", "tcsh"], "invalid choice: 'tcsh'"),
-        (["keys"], "action"),
-        (["worker", "tcp://127.0.0.1:8786"], "invalid choice: 'worker'"),
+        ("compare --rounds many", "'many'"),
+        ("compare --rounds 1.5", "'1.5'"),
+        ("compare --round 15", "--round"),
+        ("audit stochastic-k10/100 --set delay_constant=1", "--set"),
+        ("bounds stochastic-k10/100 --delay-constant 1", "--delay-constant"),
+        ("sweep robust delay_constant 1", "delay_constant"),
+        ("league --suite half", "half"),
+        ("completion tcsh", "tcsh"),
+        ("keys", "keys"),
+        ("worker tcp://127.0.0.1:8786", "worker"),
     ],
 )
-def test_arguments_that_do_not_exist(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_arguments_that_do_not_exist(words: str, name: str, capsys: Captured) -> None:
     with pytest.raises(SystemExit) as stopped:
-        main(arguments)
+        main(words.split())
     assert stopped.value.code == 2
-    assert words in capsys.readouterr().err
+    out, notes = capsys.readouterr()
+    assert out == ""
+    assert name in notes.splitlines()[-1]
 
 
-@pytest.mark.parametrize(
-    "arguments", [[], ["--help"], ["--version"], ["league", "--help"], ["ledger", "verify", "--help"]]
-)
-def test_help_needs_nothing_heavy(arguments: list[str]) -> None:
+def test_help_needs_nothing_heavy() -> None:
+    """Nor does the version; both are quick."""
     code = (
         "import sys; from belated.cli.main import main\n"
-        "try: main(sys.argv[1:])\n"
-        "except SystemExit: pass\n"
+        "for words in ([], ['--help'], ['--version'], ['league', '--help'], ['ledger', 'verify', '--help']):\n"
+        "    try: assert main(words) == 0\n"
+        "    except SystemExit as stopped: assert not stopped.code\n"
         "heavy = {'numpy', 'numba', 'argcomplete', 'msgspec', 'httpx', 'matplotlib'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"
     )
-    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
+    assert version("belated") in done.stdout.splitlines()
 
 
-def test_an_interrupt_is_told_in_a_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_interrupt_ends_a_command_quietly(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
     def interrupted(*arguments: object, **settings: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("belated.league.comparison.compare", interrupted)
     assert main(["compare", *SMALL]) == 130
-    assert capsys.readouterr().err == "belated: stopped\n"
+    assert capsys.readouterr().err.count("\n") == 1
 
 
 def test_without_matplotlib_there_is_no_figure(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    small = ["--rounds", "200", "--replications", "2", "--out", str(tmp_path)]
+    small = ["--rounds", "50", "--replications", "2", "--out", str(tmp_path)]
     for command in (
         ["compare", "--learners", "ucb"],
         ["bounds", "stochastic-k2/none", "--learners", "ucb"],
@@ -240,19 +208,16 @@ def test_without_matplotlib_there_is_no_figure(
         assert main([*command, *small]) == 0
         out, notes = capsys.readouterr()
         assert out
-        assert "no figure: a figure needs matplotlib: pip install 'belated[plots]'" in notes
+        assert "'belated[plots]'" in notes
     assert main(["league", "--cells", "stochastic-k2/none", "--learners", "ucb", *small]) == 0
     assert not list(tmp_path.glob("*.png"))
     assert (tmp_path / "standings.json").exists()
 
 
-def test_without_its_extra_the_service_says_what_it_needs(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_its_extra_the_service_says_what_it_needs(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
     for name in [
         name for name in sys.modules if name.startswith(("belated.cli.keys", "belated.ledger", "belated.api"))
     ]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "msgspec", None)
-    assert main(["keys", "list"]) == 2
-    assert capsys.readouterr().err == "belated: the service needs msgspec: pip install 'belated[service]'\n"
+    refused_line(capsys, ["keys", "list"], "msgspec", "'belated[service]'")

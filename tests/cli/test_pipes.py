@@ -3,13 +3,15 @@
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from support.http_helpers import create, decide, serving, talk
+from belated.ledger import open_ledger
+from belated.ledger.commands import Decide
+from belated.ledger.events import ExperimentSettings
+from belated.ledger.processor import CommandProcessor
 
 BELATED = [sys.executable, "-m", "belated.cli"]
 PIPE_CLOSED = 141
@@ -17,13 +19,14 @@ PARTS = 10
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def store(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A ledger whose export is longer than a pipe holds."""
-    with serving("sqlite", tmp_path_factory) as server, talk(server) as http:
-        create(http, "one")
-        for part in range(PARTS):
-            decide(http, "one", *(f"decision-{part}-{number}" for number in range(200)))
-        yield server.store
+    store = f"sqlite:///{tmp_path_factory.mktemp('store') / 'ledger.db'}"
+    with closing(open_ledger(store)) as ledger:
+        ledger.create(ExperimentSettings("one", ["x", "y"], "uniform", {}, 1, "wait"), 0, 10)
+        ids = [[f"decision-{part}-{number}" for number in range(200)] for part in range(PARTS)]
+        CommandProcessor(ledger).run([Decide("one", each) for each in ids])
+    return store
 
 
 @pytest.fixture(params=["", "1"], ids=["buffered", "unbuffered"])
@@ -37,19 +40,18 @@ def closed_early(words: list[str], environment: dict[str, str]) -> tuple[int, st
     read, write = os.pipe()
     os.close(read)
     try:
-        done = subprocess.run(
-            [*BELATED, *words], stdout=write, stderr=subprocess.PIPE, text=True, timeout=120, env=environment
-        )
+        done = subprocess.run([*BELATED, *words], stdout=write, stderr=subprocess.PIPE, text=True, env=environment)
     finally:
         os.close(write)
     return done.returncode, done.stderr
 
 
-@pytest.mark.parametrize("words", [["learners"], ["learners", "robust"], ["cells", "--json"], ["--version"], []])
+@pytest.mark.parametrize("words", [["cells", "--json"], pytest.param([], marks=pytest.mark.slow)])
 def test_listings(words: list[str], environment: dict[str, str]) -> None:
     assert closed_early(words, environment) == (PIPE_CLOSED, "")
 
 
+@pytest.mark.slow
 def test_help(environment: dict[str, str]) -> None:
     """argparse itself ignores a reader that has gone."""
     status, said = closed_early(["compare", "--help"], environment)
@@ -63,10 +65,11 @@ def test_compare(tmp_path: Path, environment: dict[str, str]) -> None:
     words = ["compare", "--rounds", "50", "--replications", "2", "--learners", "ucb", "--out", str(tmp_path)]
     status, said = closed_early(words, environment)
     assert status == PIPE_CLOSED
-    assert [line for line in said.splitlines() if not line.startswith("written: ")] == []
+    assert [line for line in said.splitlines() if str(tmp_path) not in line] == []
     assert {"curves.csv", "final.csv", "regret.png"} <= {path.name for path in tmp_path.iterdir()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", ["ndjson", "csv"])
 def test_an_export(format: str, store: str, environment: dict[str, str]) -> None:
     words = ["ledger", "export", "one", "--format", format, "--store", store]
@@ -74,7 +77,7 @@ def test_an_export(format: str, store: str, environment: dict[str, str]) -> None
 
 
 def test_the_first_lines_come_through(store: str, environment: dict[str, str]) -> None:
-    """As `head -1` does it: read a line, go away while the command still writes."""
+    """As `head -1` does it: read a line, go away while the command still writes more than a pipe holds."""
     command = [*BELATED, "ledger", "export", "one", "--store", store]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, pipesize=4096, env=environment
@@ -82,19 +85,16 @@ def test_the_first_lines_come_through(store: str, environment: dict[str, str]) -
         assert process.stdout is not None
         assert process.stderr is not None
         assert process.stdout.readline().startswith(b"{")
-        time.sleep(0.5)  # the pipe is full now
         process.stdout.close()
         assert process.stderr.read() == b""
-        assert process.wait(60) == PIPE_CLOSED
+        assert process.wait() == PIPE_CLOSED
 
 
 def test_a_reader_that_stays_gets_everything(store: str) -> None:
-    done = subprocess.run([*BELATED, "ledger", "export", "one", "--store", store], capture_output=True, timeout=60)
+    done = subprocess.run([*BELATED, "ledger", "export", "one", "--store", store], capture_output=True)
     assert (done.returncode, done.stdout.count(b"\n"), done.stderr) == (0, 200 * PARTS, b"")
 
 
 def test_without_any_standard_output() -> None:
-    done = subprocess.run(
-        ["bash", "-c", '"$@" >&-', "bash", *BELATED, "learners"], stderr=subprocess.PIPE, text=True, timeout=60
-    )
+    done = subprocess.run(["bash", "-c", '"$@" >&-', "bash", *BELATED, "learners"], stderr=subprocess.PIPE, text=True)
     assert (done.returncode, done.stderr) == (0, "")

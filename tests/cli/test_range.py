@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from belated.cli.main import main
+from support.commands import refused_line
 
 
 @pytest.fixture
@@ -30,20 +31,16 @@ def log(tmp_path: Path) -> Path:
 def test_a_table_sentences_and_lines_to_paste(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["range", str(log), "--value", "revenue", "--quantile", "0.95", "--wide"]) == 0
     shown = capsys.readouterr()
-    assert "columns: value is 'revenue', arm is 'arm'" in shown.err
+    assert "value is 'revenue', arm is 'arm'" in shown.err
     lines = shown.out.splitlines()
     (marked,) = [line for line in lines if line.startswith("→")]
     assert "95 %" in marked
     assert "steady first" in marked
     cells = [line.partition(",")[2] for line in log.read_text().splitlines()[1:]]
     values = np.array([float(cell) for cell in cells if cell])
-    clipped = f"{100 * np.mean(values > 160):.2g} % of the values"
-    means = f"from {values.mean():.3g} to {np.minimum(values, 160).mean():.3g} (-"
-    assert f"Recommended: 0 to 160. It clips {clipped}, which takes the mean {means}" in shown.out
-    assert "The best arm is wild as values are, and steady when they are clipped." in shown.out
-    assert "% of the values are 0; quantiles are those of the others." in shown.out
-    assert "times as many decisions, since rare, large values make means uncertain" in shown.out
-    assert "Note: 100 values are not known" in shown.out
+    names = ["0 to 160", f"{100 * np.mean(values > 160):.2g} % of the values", "100 values"]
+    names += [f"{values.mean():.3g} to {np.minimum(values, 160).mean():.3g} (-"]
+    assert [name for name in names if name not in shown.out] == []
     assert lines[-2:] == [
         '"outcome": {"lowest": 0, "highest": 160, "better": "higher"}',
         "Bandit(…, outcome=Scale(0, 160))",
@@ -68,8 +65,7 @@ def test_values_of_which_lower_are_better(tmp_path: Path, capsys: pytest.Capture
     path.write_text("minutes\n" + "\n".join(str(10 + k % 11) for k in range(300)))
     assert main(["range", str(path), "--value", "minutes", "--better", "lower"]) == 0
     shown = capsys.readouterr().out
-    assert "Recommended: 10 to 20. It clips nothing." in shown
-    assert "order of arms" not in shown
+    assert "10 to 20" in shown
     assert 'Bandit(…, outcome=Scale(10, 20, better="lower"))' in shown
     assert '"better": "lower"}' in shown
 
@@ -79,8 +75,8 @@ def test_a_wide_range_limits_bets(tmp_path: Path, capsys: pytest.CaptureFixture[
     path = tmp_path / "log.csv"
     path.write_text("value\n" + "\n".join(["5", "6"] * 50_000) + "\n3000\n")
     assert main(["range", str(path), "--quantile", "0.99", "--wide"]) == 0
-    shown = capsys.readouterr().out
-    assert "and since a wide range allows small bets only (× " in shown
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "small bets" in line]
+    assert "× " in line
 
 
 def test_the_page_shows_what_is_printed(
@@ -101,16 +97,12 @@ def test_the_page_shows_what_is_printed(
 
 
 def test_refusals(log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["range", str(log), "--value", "euros"]) == 2
-    assert "has no column 'euros'; there are arm, revenue" in capsys.readouterr().err
-    assert main(["range", str(log), "--quantile", "2"]) == 2
-    assert "quantile is 2.0; a number from 0.5 to 1 is needed" in capsys.readouterr().err
-    assert main(["range", str(tmp_path / "none.csv")]) == 2
-    assert "No such file" in capsys.readouterr().err
+    refused_line(capsys, ["range", str(log), "--value", "euros"], "'euros'", "arm, revenue")
+    refused_line(capsys, ["range", str(log), "--quantile", "2"], "quantile", "2", "0.5")
+    refused_line(capsys, ["range", str(tmp_path / "none.csv")], "none.csv")
     log.write_text(log.read_text() + "wild,lots\nwild,more\n")
-    assert main(["range", str(log)]) == 2
-    assert "--bad-rows leave-out leaves them out" in capsys.readouterr().err
+    refused_line(capsys, ["range", str(log)], "'lots'", "--bad-rows leave-out")
     rejected = tmp_path / "rejected.csv"
     assert main(["range", str(log), "--bad-rows", "leave-out", "--rejected", str(rejected)]) == 0
-    assert "left out: 2 of 4,002 rows" in capsys.readouterr().err
-    assert rejected.read_text().splitlines()[1] == "4002,revenue,lots,revenue is not a number"
+    assert "2 of 4,002" in capsys.readouterr().err
+    assert rejected.read_text().splitlines()[1].split(",")[:3] == ["4002", "revenue", "lots"]

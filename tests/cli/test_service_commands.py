@@ -7,9 +7,8 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import apsw
@@ -20,8 +19,10 @@ from belated.cli import ledger
 from belated.cli.main import main
 from belated.cli.output import Output
 from belated.ledger.verify import Verdict
+from support.commands import refused_line
 from support.http_helpers import at, create, decide, done, observe, serving, talk
 from support.serving import ADMIN_KEY, KINDS, Server, Stores
+from support.waiting import until
 
 Captured = pytest.CaptureFixture[str]
 SECRET = re.compile(r"belated_[\w-]{43}")
@@ -32,58 +33,46 @@ def environment(**variables: str) -> dict[str, str]:
     return kept | variables
 
 
-def belated(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "belated.cli", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, env=environment(**variables), timeout=60)
-
-
 @contextmanager
 def served(store: str, log: Path, *arguments: str, **variables: str) -> Iterator[str]:
     """`belated serve` on any free port: its address, as it says it."""
     command = [sys.executable, "-m", "belated.cli", "serve", "--store", store, "--port", "0", *arguments]
     with log.open("wb") as said, subprocess.Popen(command, stderr=said, env=environment(**variables)) as process:
+
+        def address() -> str | None:
+            found = re.search(r"http://127\.0\.0\.1:\d+", log.read_text())
+            if found is None and process.poll() is not None:
+                raise RuntimeError(log.read_text())
+            return found and found[0]
+
         try:
-            end = time.monotonic() + 60
-            while not (found := re.search(r"belated serves (http://127\.0\.0\.1:\d+) ", log.read_text())):
-                assert process.poll() is None, log.read_text()
-                assert time.monotonic() < end
-                time.sleep(0.02)
-            yield found[1]
+            yield until(address)
             process.send_signal(signal.SIGTERM)
-            assert process.wait(20) in (0, -signal.SIGTERM)
+            assert process.wait() in (0, -signal.SIGTERM), log.read_text()
         finally:
             process.kill()
 
 
 def get(url: str, key: str) -> int:
     """The status of an answer: who connects as soon as the address is known waits until there is one."""
-    return httpx.get(f"{url}/v1/experiments", headers={"Authorization": f"Bearer {key}"}, timeout=30).status_code
+    return httpx.get(f"{url}/v1/experiments", headers={"Authorization": f"Bearer {key}"}, timeout=60).status_code
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
 def test_the_first_start_shows_an_admin_key_once(kind: str, tmp_path: Path) -> None:
+    """And one that comes from the environment is not shown at all."""
     store = Stores.fresh(kind, tmp_path)
     first, second = tmp_path / "first", tmp_path / "second"
     with served(store, first) as url:
-        (key,) = SECRET.findall(first.read_text())
+        (key,) = until(lambda: SECRET.findall(first.read_text()))
         assert get(url, key) == 200
-    with served(store, second) as url:
+    with served(store, second, BELATED_ADMIN_KEY=ADMIN_KEY) as url:
+        assert (get(url, key), get(url, ADMIN_KEY), get(url, key[:-1] + "?")) == (200, 200, 401)
         assert SECRET.findall(second.read_text()) == []
-        assert get(url, key) == 200
-        assert get(url, key[:-1] + "?") == 401
+        assert ADMIN_KEY not in second.read_text()
     for log in (first, second):
         assert "Traceback" not in log.read_text()
     assert first.read_text().count(key) == 1
-
-
-def test_a_key_of_the_environment_is_not_shown(tmp_path: Path) -> None:
-    store = Stores.fresh("sqlite", tmp_path)
-    log = tmp_path / "log"
-    with served(store, log, BELATED_ADMIN_KEY=ADMIN_KEY) as url:
-        assert get(url, ADMIN_KEY) == 200
-        said = log.read_text()
-        assert SECRET.findall(said) == []
-        assert ADMIN_KEY not in said
 
 
 @pytest.mark.parametrize("key", ["short", "", "nineteen-characters", "spaces are not allowed", "ümlaute-nicht-erlaubt"])
@@ -92,19 +81,15 @@ def test_a_key_that_is_too_weak_is_refused(
 ) -> None:
     monkeypatch.setenv("BELATED_ADMIN_KEY", key)
     said = fails(capsys, "serve", "--store", Stores.fresh("sqlite", tmp_path), "--port", "0")
-    assert "at least 20 visible ASCII characters" in said
+    assert "BELATED_ADMIN_KEY" in said
     assert not key or key not in said
 
 
 def fails(capsys: Captured, *arguments: str) -> str:
-    """The one line that a command says when it cannot do what is asked."""
-    assert main(arguments) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.startswith("belated: ")
-    assert said.err.count("\n") == 1
-    assert len(said.err) < 400
-    return said.err
+    """The one short line that a command says when it cannot do what is asked."""
+    said = refused_line(capsys, arguments)
+    assert len(said) < 400
+    return said
 
 
 def test_keys_are_created_listed_and_revoked(tmp_path: Path, capsys: Captured) -> None:
@@ -119,7 +104,6 @@ def test_keys_are_created_listed_and_revoked(tmp_path: Path, capsys: Captured) -
         assert main(["keys", "create", name, *role, *store]) == 0
         made = capsys.readouterr()
         assert SECRET.fullmatch(made.out.strip())  # alone on standard output: KEY=$(belated keys create …)
-        assert "once" in made.err
         secrets.append(made.out.strip())
         ids.append(made.err.split()[1])
     assert main(["keys", "revoke", ids[1], *store]) == 0
@@ -139,7 +123,7 @@ def test_keys_are_created_listed_and_revoked(tmp_path: Path, capsys: Captured) -
     assert [key["revoked"] is None for key in described] == [True, False, True]
     assert {tuple(key) for key in described} == {tuple(columns)}
     assert not any(secret in listed + printed for secret in secrets)
-    assert f"{ids[1]!r} was revoked before" in fails(capsys, "keys", "revoke", ids[1], *store)
+    assert repr(ids[1]) in fails(capsys, "keys", "revoke", ids[1], *store)
     said = fails(capsys, "keys", "revoke", "nobody", *store)
     assert "'nobody'" in said
     assert ids[0] in said
@@ -151,36 +135,40 @@ def test_a_ledger_without_experiments_is_sound(tmp_path: Path, capsys: Captured)
     assert main(["keys", "list", *store]) == 0
     capsys.readouterr()
     assert main(["ledger", "verify", *store]) == 0
-    assert capsys.readouterr() == ("", "no experiments\n")
+    assert capsys.readouterr().out == ""
     assert main(["ledger", "verify", "--json", *store]) == 0
     assert json.loads(capsys.readouterr().out) == []
-    assert "there is no ledger at" in fails(capsys, "ledger", "verify", "--store", f"sqlite:///{tmp_path}/other.db")
+    assert "other.db" in fails(capsys, "ledger", "verify", "--store", f"sqlite:///{tmp_path}/other.db")
+    assert not (tmp_path / "other.db").exists()
 
 
 def test_no_more_than_some_faults_are_shown(capsys: Captured) -> None:
     faults, notes = ([f"{word} {number}" for number in range(25)] for word in ("fault", "date"))
     ledger._show(Verdict("one", 1, 1, 0, 0.0, "", faults, notes), Output())
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].endswith("FAULTY")
-    assert lines[1:21] == [f"  fault {number}" for number in range(20)]
-    assert lines[21] == "  and 5 more; --json prints all"
-    assert lines[22:42] == [f"  note: date {number}" for number in range(20)]
-    assert lines[42:] == ["  and 5 more notes; --json prints all"]
+    assert "FAULTY" in lines[0]
+    assert [line.strip() for line in lines[1:21]] == faults[:20]
+    assert "5" in lines[21]
+    assert [line.strip().partition(": ")[2] for line in lines[22:42]] == notes[:20]
+    (more,) = lines[42:]
+    assert "5" in more
 
 
 def test_notes_alone_are_no_fault(capsys: Captured) -> None:
     ledger._show(Verdict("one", 1, 1, 0, 0.0, "", [], ["a date"]), Output())
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0].endswith("replayed bit for bit")
-    assert lines[1:] == ["  note: a date"]
+    first, note = capsys.readouterr().out.splitlines()
+    assert "FAULTY" not in first
+    assert "a date" in note
 
 
-def test_a_key_made_by_the_command_opens_the_door(tmp_path_factory: pytest.TempPathFactory) -> None:
-    with serving("sqlite", tmp_path_factory) as server:
-        made = belated("keys", "create", "reader", "--role", "read", BELATED_STORE=server.store)
-        assert made.returncode == 0
-        with talk(server, made.stdout.strip()) as http:
-            assert done(http.get("/v1/experiments")) == {"experiments": []}
+def test_a_key_made_by_the_command_opens_the_door(
+    server: Server, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BELATED_STORE", server.store)
+    assert main(["keys", "create", "reader", "--role", "read"]) == 0
+    with talk(server, capsys.readouterr().out.strip()) as http:
+        names = [each["name"] for each in done(http.get("/v1/experiments"))["experiments"]]
+    assert sorted(names) == ["one", "two"]
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -198,7 +186,7 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 def test_ledgers_are_verified(server: Server, capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
     assert main(["ledger", "verify", "--store", server.store]) == 0
     one, two = capsys.readouterr().out.splitlines()
-    assert one == "one: 400 events, 300 rounds, 0 states compared: replayed bit for bit"
+    assert one.startswith("one: 400 events, 300 rounds, 0 ")
     assert two.startswith("two: 0 events")
     assert main(["ledger", "verify", "--store", server.store, "--json"]) == 0
     first, second = json.loads(capsys.readouterr().out)
@@ -206,18 +194,15 @@ def test_ledgers_are_verified(server: Server, capsys: Captured, monkeypatch: pyt
     assert (second["experiment"], second["sound"], second["faults"]) == ("two", True, [])
     monkeypatch.setenv("BELATED_KEY", ADMIN_KEY)
     assert main(["ledger", "verify", "one", "--store", server.store, "--url", server.url]) == 0
-    assert "400 events, 300 rounds, 1 states compared: replayed bit for bit" in capsys.readouterr().out
+    assert "400 events, 300 rounds, 1 " in capsys.readouterr().out
     monkeypatch.setenv("BELATED_KEY", "not-a-key-of-this-ledger")
-    assert "not known" in fails(capsys, "ledger", "verify", "--store", server.store, "--url", server.url)
+    assert "not-a-key" not in fails(capsys, "ledger", "verify", "--store", server.store, "--url", server.url)
     monkeypatch.delenv("BELATED_KEY")
     assert "BELATED_KEY" in fails(capsys, "ledger", "verify", "--store", server.store, "--url", server.url)
 
 
-@pytest.mark.parametrize(
-    "change", ["loss = 0.75 WHERE kind = 2", "propensity = 0.75 WHERE kind = 1", "arm = 1 - arm WHERE kind = 1"]
-)
 def test_a_ledger_that_was_tampered_with_is_faulty(
-    change: str, tmp_path_factory: pytest.TempPathFactory, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+    tmp_path_factory: pytest.TempPathFactory, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Against the live state at least: a loss may be any number."""
     monkeypatch.setenv("BELATED_KEY", ADMIN_KEY)
@@ -227,15 +212,18 @@ def test_a_ledger_that_was_tampered_with_is_faulty(
         observe(http, "sound", {"a": 0.5})
         command = ["ledger", "verify", "--store", server.store, "--url", server.url]
         assert main(command) == 0
-        connection = apsw.Connection(server.store.removeprefix("sqlite:///"))
-        connection.execute(f"UPDATE events SET {change}")
-        connection.close()
-        assert main(command) == 1
-        assert "FAULTY" in capsys.readouterr().out
-        assert main([*command, "--json"]) == 1
-        (found,) = json.loads(capsys.readouterr().out)
-        assert not found["sound"]
-        assert found["faults"]
+        changes = ["loss = 0.75 WHERE kind = 2", "propensity = 0.75 WHERE kind = 1", "arm = 1 - arm WHERE kind = 1"]
+        backs = ["loss = 0.5 WHERE kind = 2", "propensity = 0.5 WHERE kind = 1", "arm = 1 - arm WHERE kind = 1"]
+        for change, back in zip(changes, backs, strict=True):
+            with closing(apsw.Connection(server.store.removeprefix("sqlite:///"))) as connection:
+                connection.execute(f"UPDATE events SET {change}")
+                capsys.readouterr()
+                assert main([*command, "--json"]) == 1, change
+                (found,) = json.loads(capsys.readouterr().out)
+                assert not found["sound"]
+                assert found["faults"]
+                connection.execute(f"UPDATE events SET {back}")
+            assert main(command) == 0
 
 
 @pytest.mark.parametrize("format", ["ndjson", "csv", "parquet"])
@@ -250,7 +238,9 @@ def test_ledgers_are_exported_as_the_service_shows_them(
     out = tmp_path / "new" / f"one.{format}"
     assert main([*common, "--out", str(out)]) == 0
     assert out.read_bytes() == expected
-    assert capsysbinary.readouterr() == (b"", f"written: {out}\n".encode())
+    printed, notes = capsysbinary.readouterr()
+    assert printed == b""
+    assert str(out).encode() in notes
     if format == "ndjson":
         assert main([*common, "--after", "398"]) == 0
         assert capsysbinary.readouterr().out == b"".join(expected.splitlines(keepends=True)[398:])
@@ -274,9 +264,9 @@ def test_an_unknown_experiment_is_named_with_those_there_are(server: Server, cap
         ("belated.db", ["'belated.db'", "sqlite:///PATH"]),
         ("sqlite://belated.db", ["sqlite:///PATH"]),
         ("sqlite:///", ["sqlite:///PATH"]),
-        ("sqlite:///{folder}", ["{folder}", "unable to open"]),
-        ("sqlite:///{folder}/text", ["{folder}/text", "not a database"]),
-        ("postgresql://127.0.0.1:1/x", ["127.0.0.1", "refused"]),
+        ("sqlite:///{folder}", ["{folder}"]),
+        ("sqlite:///{folder}/text", ["{folder}/text"]),
+        ("postgresql://127.0.0.1:1/x", ["127.0.0.1"]),
     ],
 )
 def test_a_store_that_cannot_be_is_told_in_a_line(
@@ -311,15 +301,9 @@ def test_what_cannot_be_served_is_told_in_a_line(tmp_path: Path, capsys: Capture
     assert main(["keys", "create", "me", "--role", "admin", *store]) == 0
     capsys.readouterr()
     assert "70000" in fails(capsys, "serve", "--port", "70000", *store)
-    assert "1 to 64" in fails(capsys, "serve", "--workers", "0", *store)
+    assert "workers" in fails(capsys, "serve", "--workers", "0", *store)
     with socket.socket() as busy:
         busy.bind(("127.0.0.1", 0))
         busy.listen()
         port = str(busy.getsockname()[1])
-        assert f"port {port}: Address already in use" in fails(capsys, "serve", "--port", port, *store)
-
-
-def test_errors_are_a_line_of_a_real_process_too(tmp_path: Path) -> None:
-    said = belated("serve", "--store", f"sqlite:///{tmp_path / 'no' / 'belated.db'}", "--port", "0")
-    assert (said.returncode, said.stdout, said.stderr.count("\n")) == (2, "", 1)
-    assert said.stderr.startswith("belated: ")
+        assert port in fails(capsys, "serve", "--port", port, *store)

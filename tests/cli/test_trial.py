@@ -10,6 +10,7 @@ import pytest
 from belated import trial
 from belated.cli.main import main
 from belated.cli.parser import parser
+from support.commands import refused_line
 
 Captured = pytest.CaptureFixture[str]
 PAGE = (Path(__file__).parents[2] / "docs" / "trial-design.md").read_text()
@@ -24,8 +25,7 @@ def test_the_tables_and_the_verdict(capsys: Captured) -> None:
     found = trial.design(
         [0.2, 0.8], 60, simulations=40, accrual=2, delay="byloss:good=2,bad=5", learner="thompson", stop="never"
     )
-    assert out.startswith("success rates 0.2, 0.8, the first of the control; good news: delay 2; bad news: delay 5\n")
-    assert "60 patients, 2 in a unit of time, all are enrolled" in out
+    assert [name for name in ("0.2, 0.8", "delay 2", "delay 5", "60", "z-test") if name not in out] == []
     assert found.verdict in out.replace("\n  ", " ")
     for row in found.rows():
         assert all(cell in out for cell in row)
@@ -33,7 +33,6 @@ def test_the_tables_and_the_verdict(capsys: Captured) -> None:
     analysis = found.adaptive.analysis("naive")
     (first, _) = [line for line in lines if line[:1] == ["z-test"]]
     assert first[1] == f"{100 * float(analysis.power.mean):.1f}"
-    assert "at every look" not in out
 
 
 def test_json_has_everything(capsys: Captured) -> None:
@@ -75,9 +74,7 @@ def test_outcomes_of_a_log(log: str, capsys: Captured) -> None:
     assert main(words) == 0
     out = capsys.readouterr().out
     found = trial.design(outcomes=log, patients=60, accrual=2, stop="never", simulations=40)
-    assert out.startswith("success rates a 0.2, b 0.7, the first of the control; delays as in log.csv\n")
-    assert "60 patients, 2 in a unit of time, all are enrolled" in out
-    assert "the best arm (b)" in found.verdict
+    assert [name for name in ("a 0.2, b 0.7", "log.csv", "60") if name not in out] == []
     assert found.verdict in out.replace("\n  ", " ")
     assert (out.count("a (control)"), out.count("b (best)")) == (2, 2)  # once for each design
     assert main([*words, "--control", "b", "--json"]) == 0
@@ -89,51 +86,49 @@ def test_outcomes_of_a_log(log: str, capsys: Captured) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("words", "names"),
     [
-        (["--rates", "0.3", "0.5"], "rates is [0.3, 0.5], and outcomes are given, too"),
-        (["--delay", "3"], "delay is 3, and outcomes are given, too"),
-        (["--control", "c"], "unknown control 'c': allowed is one of a, b"),
+        ("--rates 0.3 0.5", ["rates", "[0.3, 0.5]"]),
+        ("--delay 3", ["delay", "3"]),
+        ("--control c", ["'c'", "a, b"]),
     ],
 )
-def test_what_is_refused_with_outcomes(words: list[str], message: str, log: str, capsys: Captured) -> None:
-    assert main(["trial", "--outcomes", log, "--patients", "60", *words]) == 2
-    assert message in capsys.readouterr().err
+def test_what_is_refused_with_outcomes(words: str, names: list[str], log: str, capsys: Captured) -> None:
+    refused_line(capsys, ["trial", "--outcomes", log, "--patients", "60", *words.split()], *names)
 
 
-@pytest.mark.parametrize(("kind", "begin"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])
+SLOW = [pytest.param("svg", b"<?xml", marks=pytest.mark.slow), pytest.param("pdf", b"%PDF", marks=pytest.mark.slow)]
+
+
+@pytest.mark.parametrize(("kind", "begin"), [("png", b"\x89PNG"), *SLOW])
 def test_the_figure_is_written(kind: str, begin: bytes, tmp_path: Path, capsys: Captured) -> None:
     file = tmp_path / f"trial.{kind}"
     assert main([*SMALL, "--figure", str(file)]) == 0
     assert file.read_bytes().startswith(begin)
-    assert capsys.readouterr().err == f"written: {file}\n"
+    assert str(file) in capsys.readouterr().err
     assert [each.name for each in tmp_path.iterdir()] == [file.name]
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("words", "names"),
     [
-        (["--rates", "0.3", "1.5"], "rates[1] is 1.5; a number from 0 to 1 is needed"),
-        (["--rates", "0.3", "0.3"], "rates is [0.3, 0.3], the same for all arms"),
-        (["--patients", "0"], "patients is 0"),
-        (["--accrual", "-1"], "accrual is -1.0; a positive number is needed"),
-        (["--delay", "sometimes"], "unknown delays 'sometimes'"),
-        (["--delay", "dropout:share=0.9"], "under which some outcomes never come"),
-        (["--learner", "gess"], "unknown learner 'gess'"),
-        (["--share-floor", "0.7"], "share_floor is 0.7; a number from 0 to 0.5"),
-        (["--stop", "soon"], "unknown stop 'soon': allowed is one of never, win"),
-        (["--stop", "never", "--look-every", "4"], "look_every is 4, but stop is 'never'"),
-        (["--alpha", "1"], "alpha is 1.0"),
-        (["--figure", "trial.jpeg"], "figure is 'trial.jpeg'; a file that ends in .png, .svg or .pdf is needed"),
-        (["--figure", "nowhere/trial.png"], "there is no folder 'nowhere'"),
+        ("--rates 0.3 1.5", ["rates[1]", "1.5"]),
+        ("--rates 0.3 0.3", ["rates", "[0.3, 0.3]"]),
+        ("--patients 0", ["patients", "0"]),
+        ("--accrual -1", ["accrual", "-1"]),
+        ("--delay sometimes", ["'sometimes'"]),
+        ("--delay dropout:share=0.9", ["share=0.9"]),
+        ("--learner gess", ["'gess'"]),
+        ("--share-floor 0.7", ["share_floor", "0.7", "0.5"]),
+        ("--stop soon", ["'soon'", "never, win"]),
+        ("--stop never --look-every 4", ["look_every", "4", "'never'"]),
+        ("--alpha 1", ["alpha", "1"]),
+        ("--figure trial.jpeg", ["'trial.jpeg'", ".png, .svg or .pdf"]),
+        ("--figure nowhere/trial.png", ["'nowhere'"]),
     ],
 )
-def test_what_is_refused(words: list[str], message: str, capsys: Captured) -> None:
-    assert main([*SMALL, *words]) == 2
-    out, notes = capsys.readouterr()
-    assert out == ""
-    assert notes.startswith("belated: ")
-    assert message in notes
+def test_what_is_refused(words: str, names: list[str], capsys: Captured) -> None:
+    refused_line(capsys, [*SMALL, *words.split()], *names)
 
 
 def test_a_whole_number_is_a_constant_delay(capsys: Captured) -> None:
@@ -146,11 +141,11 @@ def test_a_whole_number_is_a_constant_delay(capsys: Captured) -> None:
 def test_rates_or_outcomes_and_patients_are_needed(capsys: Captured) -> None:
     with pytest.raises(SystemExit):
         main(["trial", "--rates", "0.3", "0.5"])
-    assert "required: --patients" in capsys.readouterr().err
-    assert main(["trial", "--patients", "9"]) == 2
-    assert "neither rates nor outcomes are given; one of them is needed" in capsys.readouterr().err
+    assert "--patients" in capsys.readouterr().err
+    refused_line(capsys, ["trial", "--patients", "9"], "rates", "outcomes")
 
 
+@pytest.mark.slow
 def test_the_example_of_the_page_prints_what_the_page_shows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
