@@ -9,6 +9,7 @@ from numba import types
 from belated.core import ftrl
 from belated.core.kernels import STATE, VECTOR, entry
 from belated.simplex import ftrl_distribution
+from support.refusals import refused
 
 solve = entry(ftrl.solve, types.void(STATE, types.float64, types.float64, VECTOR))
 add_loss = entry(ftrl.add_loss, types.void(STATE, types.int64, types.float64))
@@ -25,7 +26,7 @@ def assert_stationary(losses: np.ndarray, a: float, b: float, x: np.ndarray) -> 
     assert np.abs(levels - levels[np.argmax(x[seen])]).max() <= 1e-10 * size.max()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     arms=st.integers(2, 60),
     spread=st.floats(-3.0, 10.0),
@@ -86,7 +87,7 @@ def test_probabilities_below_the_smallest_number_are_zero() -> None:
     assert 0.0 <= x[1] < 1e-300
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(
     arms=st.integers(2, 40),
     constant=st.sampled_from([0.0, 1e-3, 1.0, 100.0]),
@@ -144,23 +145,21 @@ def test_rounding_does_not_pile_up() -> None:
 
 
 @pytest.mark.parametrize(
-    ("losses", "a", "b", "words"),
+    ("losses", "a", "b", "values"),
     [
-        ([1.0], 1.0, 0.0, ["(1,)", "2 to 10000"]),
-        (np.zeros(10_001), 1.0, 0.0, ["(10001,)"]),
-        ([[1.0, 2.0]], 1.0, 0.0, ["(1, 2)"]),
-        ([1.0, math.nan], 1.0, 0.0, ["loss_estimates[1] is nan", "up to 1e+100"]),
-        ([math.inf, 1.0], 1.0, 0.0, ["loss_estimates[0] is inf"]),
-        ([1.0, 2.0], -1.0, 0.0, ["tsallis_rate is -1.0", "1e-100 to 1e+100"]),
-        ([1.0, 2.0], 1.0, math.nan, ["entropy_rate is nan"]),
-        ([1.0, 2.0], 0.0, 0.0, ["both 0"]),
+        ([1.0], 1.0, 0.0, ["loss_estimates", "(1,)"]),
+        (np.zeros(10_001), 1.0, 0.0, ["loss_estimates", "(10001,)"]),
+        ([[1.0, 2.0]], 1.0, 0.0, ["loss_estimates", "(1, 2)"]),
+        ([1.0, math.nan], 1.0, 0.0, ["loss_estimates[1]", "nan"]),
+        ([math.inf, 1.0], 1.0, 0.0, ["loss_estimates[0]", "inf"]),
+        ([1.0, 2.0], -1.0, 0.0, ["tsallis_rate", "-1.0"]),
+        ([1.0, 2.0], 1.0, math.nan, ["entropy_rate", "nan"]),
+        ([1.0, 2.0], 0.0, 0.0, ["tsallis_rate", "entropy_rate"]),
     ],
 )
-def test_bad_input(losses: list[float], a: float, b: float, words: list[str]) -> None:
-    with pytest.raises(ValueError) as caught:  # noqa: PT011
+def test_bad_input(losses: list[float], a: float, b: float, values: list[str]) -> None:
+    with refused(None, *values):
         ftrl_distribution(losses, a, b)
-    for word in words:
-        assert word in str(caught.value)
 
 
 @pytest.mark.parametrize("losses", [[0.0, 1e100], [-1e100, 1e100], [0.0, 1e-300, 5.0], [1e100, 1e100]])

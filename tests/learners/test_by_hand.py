@@ -214,8 +214,8 @@ def test_every_round(words: str) -> None:
     delays = [None if rng.random() < 0.1 else int(rng.integers(0, 13)) for _ in range(ROUNDS)]
     trace = replay(words, losses, delays, rng.random(ROUNDS).tolist())
     h = History(losses, delays, trace.arms, trace.distributions)
-    slow_formulas = {"exp3_drift", "elimination:horizon=300,radius_constant=0.1"}
-    for t in range(1, ROUNDS + 1, 7 if words in slow_formulas else 1):
+    steps = {"exp3_drift": 23, "elimination:horizon=300,radius_constant=0.1": 11, "exp3_adaptive": 3}
+    for t in range(1, ROUNDS + 1, steps.get(words, 2)):
         np.testing.assert_allclose(trace.distributions[t - 1], FORMULAS[words](h, t), rtol=1e-9, err_msg=f"round {t}")
     if words.startswith("elimination"):
         assert len(set(trace.arms[-20:].tolist())) < ARMS

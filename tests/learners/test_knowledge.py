@@ -20,6 +20,7 @@ from belated.simulation import oracle
 from belated.simulation.run import Chunk, LearnerRun, new_chunk
 from belated.simulation.simulation import replay
 from support.play_live import informed
+from support.refusals import refused
 
 NEEDS = {
     "damped": {"longest_delay"},
@@ -43,57 +44,51 @@ def test_a_bandit_refuses_and_names_what_is_missing(name: str) -> None:
     for need in sorted(NEEDS[name]):
         told: dict[str, Any] = dict(informed(name).values)
         del told[need]
-        with pytest.raises(ValueError, match=f"'{name}' must know {need}, .*{need}=… is missing"):
+        with refused(need, repr(name), need):
             Bandit(3, name, **told)
-        with pytest.raises(ValueError, match=f"must know {need}"):
+        with refused(need, repr(name), need):
             Bandit(3, name, **{**told, need: KNOWN})
     assert Bandit(3, informed(name)).decide().round == 1
 
 
 def test_the_delay_of_a_decision() -> None:
     bandit = Bandit(3, "exp3_delayed", seed=1)
-    for delay, words in [
-        (None, r"must know the delay of each decision when it is made: decide\(delay=…\)"),
-        (-1, "delay is -1; a number of rounds, at least 0"),
-        (math.nan, "delay is nan"),
-        ("7", "delay is '7'"),
-        (10**400, "delay is 1000"),
-        (np.complex128(1), "delay is np.complex"),
-        (True, "delay is True"),
-    ]:
-        with pytest.raises(ValueError, match=words):
+    for delay in (-1, math.nan, "7", 10**400, np.complex128(1), True):
+        with refused(None, "delay", repr(delay)):
             bandit.decide(delay=delay)  # type: ignore[arg-type]
+    with refused(None, "'exp3_delayed'", "delay"):
+        bandit.decide()
     assert bandit.rounds == 0
     assert bandit.decide(delay=3).round == 1
     assert bandit.decide(delay=math.inf).round == 2
     plain = Bandit(3, "robust")
-    with pytest.raises(ValueError, match="delay is 3, but learner 'robust' does not ask for the delay"):
+    with refused(None, "'robust'", "delay", 3):
         plain.decide(delay=3)
     assert plain.rounds == 0
 
 
 def test_optional_knowledge_comes_whole_or_not_at_all() -> None:
-    with pytest.raises(ValueError, match="'exp3_delayed' is told horizon but not total_delay"):
+    with refused("total_delay", "'exp3_delayed'", "horizon"):
         learners.tune("exp3_delayed:horizon=100")
-    with pytest.raises(ValueError, match=r"threshold is 3.0, but doubling has thresholds of its own"):
+    with refused(None, "threshold", 3.0, error=ValueError):
         learners.tune("exp3_delayed:threshold=3")
     assert learners.tune("exp3_ix").informed == learners.tune("exp3_ix:horizon=unknown").informed == ()
     assert learners.tune("exp3_ix:horizon=100").informed == ("horizon",)
     assert learners.tune("exp3_ix:horizon=known").missing == ("horizon",)
-    with pytest.raises(ValueError, match="'exp3_ix' must know horizon"):
+    with refused("horizon", "'exp3_ix'"):
         Bandit(3, "exp3_ix:horizon=known")
-    with pytest.raises(ValueError, match="horizon is 'soon'; a number from 2 to 1e"):
+    with refused("horizon", "'soon'"):
         learners.tune("exp3_ix:horizon=soon")
-    with pytest.raises(ValueError, match="delay_constant is 'known'"):
+    with refused("delay_constant", "'known'"):
         learners.tune("robust:delay_constant=known")
 
 
 def test_words_for_choices() -> None:
     assert learners.tune("bold:base=exp3").label == "bold:base=exp3"
     assert learners.tune("bold", base="exp3").params.tolist() == [1.0]
-    with pytest.raises(ValueError, match="unknown base 'exp33': allowed is one of exp3, tsallis"):
+    with refused("base", "'exp33'", "tsallis"):
         learners.tune("bold:base=exp33")
-    with pytest.raises(ValueError, match="unknown base '1'"):
+    with refused("base", "'1'"):
         learners.tune("bold:base=1")
 
 
@@ -122,9 +117,9 @@ def test_tails(law: Delays, index: float | None) -> None:
 
 
 def test_nobody_knows_the_tail_of_a_list() -> None:
-    with pytest.raises(ValueError, match=r"'patient' must know tail_index, which Recorded\(5 delays\) cannot tell"):
+    with refused(None, "'patient'", "tail_index", "Recorded(5 delays)"):
         simulate("patient", "stochastic:arms=3", Recorded([1, 2, 3, 4, 5]), rounds=5, replications=1)
-    with pytest.raises(ValueError, match="patient:tail_index=… is missing"):
+    with refused(None, "'patient'", "tail_index"):
         replay("patient", np.zeros((2, 2)), [1, 1], [0.1, 0.1])
     replay("patient:tail_index=0.5", np.zeros((2, 2)), [1, 1], [0.1, 0.1])
 
@@ -177,9 +172,9 @@ def test_tables_and_figures_mark_the_informed(tmp_path: Path) -> None:
     result = compare(plan)
     assert result.cells[0].informed == ((), ("longest_delay",), ("delay",))
     table = comparison_table(result)
-    assert "damped† " in table
-    assert "robust† " not in table
-    assert "† told about the problem: damped (longest_delay), exp3_delayed (delay)" in table
+    assert "damped†" in table
+    assert "robust†" not in table
+    assert "damped (longest_delay), exp3_delayed (delay)" in table
     figure = draw_comparison(result)
     assert [text.get_text() for text in figure.legends[0].get_texts()] == [
         "robust",
@@ -188,30 +183,28 @@ def test_tables_and_figures_mark_the_informed(tmp_path: Path) -> None:
         "uniform play",
     ]
     assert "damped (longest_delay)" in figure.get_supxlabel()
-    many = compare(ComparisonPlan(**{**plan.__dict__, "learners": tuple(sorted(learners.catalogue))}))
-    lines = comparison_table(many).splitlines()
-    assert lines[0] == "(1) stochastic, 3 arms, gap 0.1; delay 2"
-    assert sum(line.startswith("damped†") for line in lines) == 1
-    assert (
-        main(["compare", "--learners", "damped", "--rounds", "50", "--replications", "2", "--out", str(tmp_path)]) == 0
-    )
+    words = ["compare", "--learners", "damped", "--rounds", "50", "--replications", "2", "--delays", "none"]
+    assert main([*words, "--out", str(tmp_path)]) == 0
     assert "damped,longest_delay,0," in (tmp_path / "final.csv").read_text()
 
 
 def test_the_catalogue_is_told_about(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["learners", "exp3_delayed"]) == 0
     out = capsys.readouterr().out
-    for words in ("must know    delay", "threshold", "unknown", "4 e in eta'", "Thune"):
+    for words in ("delay", "threshold", "Thune"):
         assert words in out
     assert main(["learners", "robst"]) == 2
-    assert "Did you mean 'robust'?" in capsys.readouterr().err
+    assert "'robust'" in capsys.readouterr().err
     for learner in learners.catalogue.values():
         assert learner.summary in learner_details(learner)
     stranger = Learner("stranger", "unheard of", "none", size=abs, decide=abs, learn=abs)
     assert catalogue_rows([stranger]) == [["stranger", "nothing", "–", "–", "–", "no", "none"]]
     assert catalogue_rows([learners.find("ucb")])[0][4:6] == ["yes", "yes"]
-    assert "certain      yes: it plays one arm" in learner_details(learners.find("ucb"))
-    assert "certain  " not in learner_details(learners.find("thompson"))
+    certain = [
+        any(line.startswith("certain") for line in learner_details(learners.find(name)).splitlines())
+        for name in ("ucb", "thompson")
+    ]
+    assert certain == [True, False]
     assert main(["learners", "--json"]) == 0
     listed = {each["name"]: each["deterministic"] for each in json.loads(capsys.readouterr().out)}
     assert listed == {name: learner.deterministic for name, learner in learners.catalogue.items()}
@@ -272,5 +265,5 @@ def test_a_parameter_tells_about_itself() -> None:
     assert needed.check("known") == KNOWN
     assert needed.shown(KNOWN) == "known"
     assert Parameter("x", 1.5, 0.0, 2.0, "a number").shown(1.5) == "1.5"
-    with pytest.raises(ValueError, match="robust has no pages"):
+    with refused(None, "robust", error=ValueError):
         learners.find("robust").with_more_pages(np.zeros(3))

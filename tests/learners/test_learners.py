@@ -1,6 +1,7 @@
 """What every learner of the catalogue must do, whatever it is."""
 
 import math
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ from belated import Bandit, learners, simulate
 from belated.delays import NEVER, Constant, Delays, Dropout, Geometric, NoDelay, Outlier, Pareto, Uniform
 from belated.simulation.simulation import replay
 from support.play_live import VARIANTS, informed, play_live, told
+from support.refusals import refused
+from support.sampling import sampled
 
 NAMES = sorted(learners.catalogue)
 LAWS: list[Delays] = [
@@ -23,6 +26,8 @@ LAWS: list[Delays] = [
     Outlier(),
     Dropout(0.2, others=3),
 ]
+MIXED = Dropout(0.1, others=Geometric(15.0))
+"""Some outcomes at once, some late and in another order, some never."""
 
 
 def problem(law: Delays, rounds: int, arms: int, seed: int = 1) -> tuple[Any, list[int | None], list[float]]:
@@ -33,10 +38,16 @@ def problem(law: Delays, rounds: int, arms: int, seed: int = 1) -> tuple[Any, li
     return losses, [None if delay == NEVER else int(delay) for delay in delays], rng.random(rounds).tolist()
 
 
-@pytest.mark.parametrize("law", LAWS, ids=repr)
-@pytest.mark.parametrize("words", [*NAMES, *VARIANTS])
+@pytest.mark.parametrize(
+    ("words", "law"),
+    [
+        *((words, MIXED) for words in (*NAMES, *VARIANTS)),
+        *sampled(product((*NAMES, *VARIANTS), LAWS), 12),
+    ],
+    ids=repr,
+)
 def test_live_equals_bulk_bit_for_bit(words: str, law: Delays) -> None:
-    losses, delays, draws = problem(law, rounds=2000, arms=5)
+    losses, delays, draws = problem(law, rounds=1000, arms=5)
     bulk = replay(informed(words), losses, delays, draws)
     live = play_live(Bandit(5, informed(words)), losses, delays, draws)
     np.testing.assert_array_equal(live.arms, bulk.arms)
@@ -49,7 +60,7 @@ def test_live_equals_bulk_bit_for_bit(words: str, law: Delays) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_distributions_stay_on_the_simplex(name: str) -> None:
     for arms in (2, 3, 17, 100):
-        losses, delays, draws = problem(Geometric(3.0), rounds=2000, arms=arms)
+        losses, delays, draws = problem(Geometric(3.0), rounds=500, arms=arms)
         x = replay(informed(name), losses, delays, draws).distributions
         assert np.isfinite(x).all()
         assert (x >= 0.0).all()
@@ -59,10 +70,10 @@ def test_distributions_stay_on_the_simplex(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("loss", [0.0, 1.0])
 def test_extreme_losses_do_no_harm(name: str, loss: float) -> None:
-    losses = np.full((5000, 3), loss)
+    losses = np.full((2000, 3), loss)
     losses[:, 0] = 1.0 - loss
     rng = np.random.default_rng(3)
-    trace = replay(informed(name), losses, [0] * 5000, rng.random(5000).tolist())
+    trace = replay(informed(name), losses, [0] * 2000, rng.random(2000).tolist())
     assert np.isfinite(trace.distributions).all()
     assert np.isfinite(trace.loss_estimates).all()
 
@@ -74,7 +85,7 @@ def test_learns(name: str) -> None:
     """
     gap, rounds = (0.8, 200_000) if name == "sapo" else (0.4, 20_000)
     result = simulate(
-        [name, "uniform"], f"stochastic:arms=3,gap={gap}", "constant:delay=3", rounds=rounds, replications=8, seed=5
+        [name, "uniform"], f"stochastic:arms=3,gap={gap}", "constant:delay=3", rounds=rounds, replications=4, seed=5
     )
     assert result.final(name).high < 0.3 * result.final("uniform").low
 
@@ -174,7 +185,7 @@ def test_ucb_by_hand() -> None:
         sums[chosen] += losses[0][chosen]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(
     arms=st.integers(2, 12),
     constant=st.sampled_from([49.0, 49.0, 100.0, 60.0]),
@@ -228,30 +239,28 @@ def test_invariants_of_robust(arms: int, constant: float, seed: int, kinds: list
 def test_memory_is_bounded_when_nothing_ever_arrives() -> None:
     """Active decisions lie within the patience: about rounds / (100 K^(2/3) log K) of them, where K = 4."""
     bandit = Bandit(4, learner="robust", seed=0)
-    for _ in range(40_000):
+    for _ in range(20_000):
         bandit.decide()
     assert bandit.outstanding <= bandit.patience + 2
-    assert bandit.outstanding < 40_000 / (60 * 4 ** (2 / 3) * math.log(4)) + 2
+    assert bandit.outstanding < 20_000 / (60 * 4 ** (2 / 3) * math.log(4)) + 2
     assert bandit._run.memory.size <= 512
 
 
 @pytest.mark.parametrize(
-    ("call", "words"),
+    ("call", "field", "values"),
     [
-        (lambda: learners.find("robost"), ["'robost'", "robust", "Did you mean 'robust'?"]),
-        (lambda: learners.tune("robust", delay_konstant=1.0), ["'delay_konstant'", "Did you mean 'delay_constant'?"]),
-        (lambda: learners.tune("robust:delay_constant=-1"), ["delay_constant is -1", "1e-09 to 1e+09"]),
-        (lambda: learners.tune("robust", delay_constant=math.nan), ["delay_constant is nan"]),
-        (lambda: learners.tune("robust", delay_constant="much"), ["delay_constant is 'much'"]),
-        (lambda: learners.tune("robust:delay_constant"), ["'delay_constant'", "key=value"]),
-        (lambda: learners.tune("tsallis", exploration=2.0), ["'exploration'", "allowed is one of settled"]),
+        (lambda: learners.find("robost"), "learner", ["'robost'", "'robust'"]),
+        (lambda: learners.tune("robust", delay_konstant=1.0), "delay_konstant", ["'delay_constant'"]),
+        (lambda: learners.tune("robust:delay_constant=-1"), "delay_constant", ["-1", "1e-09", "1e+09"]),
+        (lambda: learners.tune("robust", delay_constant=math.nan), "delay_constant", ["nan"]),
+        (lambda: learners.tune("robust", delay_constant="much"), "delay_constant", ["'much'"]),
+        (lambda: learners.tune("robust:delay_constant"), None, ["'delay_constant'"]),
+        (lambda: learners.tune("tsallis", exploration=2.0), "exploration", ["settled"]),
     ],
 )
-def test_bad_names_and_parameters(call: Any, words: list[str]) -> None:
-    with pytest.raises(ValueError) as caught:  # noqa: PT011
+def test_bad_names_and_parameters(call: Any, field: str | None, values: list[str]) -> None:
+    with refused(field, *values):
         call()
-    for word in words:
-        assert word in str(caught.value)
 
 
 def test_labels_name_what_was_set() -> None:

@@ -1,6 +1,7 @@
 """How arms enter and leave: what every learner of the catalogue does with its state."""
 
 import math
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ from belated.core import ftrl, pages
 from belated.learners import balanced, by_age, ftrl_steps, guarded, mean_steps, rearm, reduced_variance
 from belated.simulation.run import LearnerRun, new_chunk
 from support.play_live import informed
+from support.refusals import refused
+from support.sampling import sampled
 
 MOVING = [name for name, learner in learners.catalogue.items() if learner.rearm is not None]
 LEADERS = [name for name in MOVING if learners.find(name).is_leader]
@@ -56,8 +59,7 @@ def moved(run: LearnerRun, kept: list[int]) -> Any:
 CHANGES = ([0, 1, 2, 3, 4, NEW], [0, 1, 3, 4], [4, NEW, 1, NEW], [2, 1], [NEW, NEW], list(range(5)) + [NEW] * 20)
 
 
-@pytest.mark.parametrize("kept", CHANGES, ids=str)
-@pytest.mark.parametrize("name", MOVING)
+@pytest.mark.parametrize(("name", "kept"), sampled(product(MOVING, CHANGES), 40), ids=str)
 def test_the_next_distribution_is_on_the_simplex(name: str, kept: list[int]) -> None:
     for rounds in (1, 2, 60, ROUNDS):
         run = played(name, rounds)
@@ -67,15 +69,14 @@ def test_the_next_distribution_is_on_the_simplex(name: str, kept: list[int]) -> 
         assert p.sum() == pytest.approx(1.0, abs=1e-12)
 
 
-@pytest.mark.parametrize("kept", CHANGES, ids=str)
 @pytest.mark.parametrize("name", MOVING)
-def test_before_the_first_round_all_arms_are_alike(name: str, kept: list[int]) -> None:
+def test_before_the_first_round_all_arms_are_alike(name: str) -> None:
     """Who has not played yet is as good as new."""
-    tuned = informed(name)
-    before = tuned.learner.new_state(ARMS)
-    np.testing.assert_array_equal(
-        tuned.learner.rearmed(before, ARMS, np.array(kept)), tuned.learner.new_state(len(kept))
-    )
+    learner = informed(name).learner
+    for kept in CHANGES:
+        np.testing.assert_array_equal(
+            learner.rearmed(learner.new_state(ARMS), ARMS, np.array(kept)), learner.new_state(len(kept))
+        )
 
 
 @pytest.mark.parametrize("name", MOVING)
@@ -268,5 +269,5 @@ def test_the_evidence_for_the_pilot_keeps_its_weight() -> None:
 def test_learners_whose_arms_are_fixed_say_why(name: str) -> None:
     learner = learners.find(name)
     assert learner.fixed_arms
-    with pytest.raises(ValueError, match=f"learner '{name}' cannot change its arms: {learner.fixed_arms}"):
+    with refused("learner", repr(name), learner.fixed_arms):
         learner.rearmed(learner.new_state(3), 3, np.array([0, 1]))

@@ -40,7 +40,7 @@ def assert_same(first: Trace, second: Trace, rounds: int | None = None) -> None:
 )
 @pytest.mark.parametrize("arms", [2, 7, 30])
 def test_without_delay(learner: str, undelayed: str, arms: int) -> None:
-    assert_same(replay(learner, *problem(10_000, arms, 0)), replay(undelayed, *problem(10_000, arms, 0)))
+    assert_same(replay(learner, *problem(3000, arms, 0)), replay(undelayed, *problem(3000, arms, 0)))
 
 
 def test_queued_is_ucb_without_delay() -> None:

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from belated import Trace
 from belated.simulation.simulation import replay
 from support import reference_algorithms
+from support.sampling import sampled
 
 Problem = tuple[list[list[float]], list[int | None], list[float]]
 
@@ -43,8 +45,9 @@ SCRIPTS: dict[str, Callable[..., reference_algorithms.Run]] = {
 }
 
 
-@pytest.mark.parametrize("arms", [2, 3, 8])
-@pytest.mark.parametrize("learner", SCRIPTS)
+@pytest.mark.parametrize(
+    ("learner", "arms"), [*((learner, 3) for learner in SCRIPTS), *sampled(product(SCRIPTS, [2, 8]), 4)]
+)
 def test_every_round(learner: str, arms: int) -> None:
     for seed, longest, never in ((arms, 20, 0.1), (arms + 50, 3, 0.0), (arms + 100, 60, 0.0)):
         problem = noise(arms, seed, longest=longest, never=never)

@@ -84,7 +84,7 @@ def cases() -> dict[str, tuple[list[float], list[float]]]:
     return found
 
 
-@pytest.mark.parametrize("arms", [2, 10, 100])
+@pytest.mark.parametrize("arms", [2, 10, pytest.param(100, marks=pytest.mark.slow)])
 def test_probabilities_are_those_of_the_posterior(arms: int) -> None:
     """Within 0.001, and within 2 % from 1e-4 on; measured are 0.0009 and 0.7 %."""
     for name, (a, b) in cases().items():
@@ -167,10 +167,10 @@ def test_arms_are_played_as_often_as_propensities_say(delay: int) -> None:
 
 
 def test_inverse_propensity_weighting_is_unbiased() -> None:
-    """Two equal arms of mean loss 0.5, 2,000 replications of 200 rounds: the mean of [arm = k] loss / propensity is
-    0.5, within four standard errors of the replications, 0.02 at most.
+    """Two equal arms of mean loss 0.5, 400 replications of 200 rounds: the mean of [arm = k] loss / propensity is
+    0.5, within four standard errors of the replications, 0.045 at most.
     """
-    result = simulate("thompson", "bernoulli:means=[0.5,0.5]", rounds=200, replications=2000, seed=3, keep_trace=True)
+    result = simulate("thompson", "bernoulli:means=[0.5,0.5]", rounds=200, replications=400, seed=3, keep_trace=True)
     estimates = np.array(
         [
             [
@@ -181,28 +181,28 @@ def test_inverse_propensity_weighting_is_unbiased() -> None:
         ]
     )
     error = estimates.std(axis=0) / math.sqrt(len(estimates))
-    assert (error < 0.005).all()
+    assert (error < 0.0112).all()
     assert (np.abs(estimates.mean(axis=0) - 0.5) < 4 * error).all()
 
 
 def test_regret_is_that_of_sampling() -> None:
-    """Against a plain sampler, 2,000 rounds, 400 replications each: within four standard errors of the difference, a
-    quarter of the regret at most.
+    """Against a plain sampler, 1,000 rounds, 200 replications each: within four standard errors of the difference, a
+    third of the regret at most.
     """
     means = np.array([0.3, 0.4, 0.5])
-    ours = simulate("thompson", f"bernoulli:means={means.tolist()}", rounds=2000, replications=400, seed=5)
+    ours = simulate("thompson", f"bernoulli:means={means.tolist()}", rounds=1000, replications=200, seed=5)
     found = ours.regret[0, :, -1]
     rng = np.random.default_rng(9)
-    a, b, each = np.ones((400, 3)), np.ones((400, 3)), np.arange(400)
-    regret = np.zeros(400)
-    for _ in range(2000):
+    a, b, each = np.ones((200, 3)), np.ones((200, 3)), np.arange(200)
+    regret = np.zeros(200)
+    for _ in range(1000):
         arm = rng.beta(a, b).argmin(axis=1)
-        loss = rng.random(400) < means[arm]
+        loss = rng.random(200) < means[arm]
         a[each, arm] += loss
         b[each, arm] += ~loss
         regret += means[arm] - 0.3
-    error = math.sqrt(found.var() / 400 + regret.var() / 400)
-    assert 4 * error < 0.25 * regret.mean()
+    error = math.sqrt(found.var() / 200 + regret.var() / 200)
+    assert 4 * error < 0.34 * regret.mean()
     assert abs(found.mean() - regret.mean()) < 4 * error
 
 

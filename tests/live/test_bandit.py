@@ -2,6 +2,7 @@ import math
 import pickle
 import sys
 from copy import deepcopy
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from belated import AlreadyObserved, Bandit, Decision, Receipt, SnapshotError, UnknownDecision, learners
+from belated import AlreadyObserved, Bandit, Decision, InvalidValue, Receipt, SnapshotError, UnknownDecision, learners
 from belated.live import outcomes
-from belated.live.snapshot import MAGIC
 from support.play_live import VARIANTS, informed, told
+from support.refusals import refused
+from support.sampling import sampled
 
 
 def busy(learner: str = "robust", **parameters: Any) -> Bandit:
@@ -68,7 +70,7 @@ MEANS = {"ucb", "klucb", "elimination", "patient", "epsilon_greedy", "ewma"}
 WEIGHTED = {"robust", "hybrid", "hybrid_skipping", "damped", "tsallis", "bold", "exp3", "exp3_fixed", "exp3_adaptive"}
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(order=st.permutations(range(1, 21)), learner=st.sampled_from(sorted(MEANS | WEIGHTED)))
 def test_outcomes_come_in_any_order(order: list[int], learner: str) -> None:
     """Mean-based and importance-weighted learners alike use what was known at the decision, whatever the order."""
@@ -97,7 +99,7 @@ def test_skipped_decisions() -> None:
     assert bandit.skipped == 1
     assert bandit.observe(first, loss=1.0) is Receipt.SKIPPED
     assert (bandit.loss_estimates == 0.0).all()
-    with pytest.raises(AlreadyObserved, match="round 1 "):
+    with pytest.raises(AlreadyObserved):
         bandit.observe(first, loss=1.0)
 
 
@@ -117,78 +119,75 @@ def test_numbers_of_any_kind_are_taken() -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "error", "words"),
+    ("call", "error", "field", "value"),
     [
-        (lambda b: b.observe(400, loss=math.nan), ValueError, ["loss is nan", "0 to 1"]),
-        (lambda b: b.observe(400, loss=1.5), ValueError, ["loss is 1.5", "0 to 1"]),
-        (lambda b: b.observe(400, loss=-1e-9), ValueError, ["loss is -1e-09"]),
-        (lambda b: b.observe(400, reward=2), ValueError, ["reward is 2", "0 to 1"]),
-        (lambda b: b.observe(400, reward="good"), ValueError, ["reward is 'good'"]),
-        (lambda b: b.observe(400, loss="0.5"), ValueError, ["loss is '0.5'"]),
-        (lambda b: b.decide(draw="x"), ValueError, ["draw is 'x'"]),
-        (lambda b: b.observe(400), ValueError, ["neither loss nor reward"]),
-        (lambda b: b.observe(400, loss=0.5, reward=0.5), ValueError, ["both loss=0.5 and reward=0.5"]),
-        (lambda b: b.observe(401, loss=0.5), UnknownDecision, ["round 401", "1 to 400"]),
-        (lambda b: b.observe(0, loss=0.5), UnknownDecision, ["round 0"]),
-        (lambda b: b.observe(-3, loss=0.5), UnknownDecision, ["round -3"]),
-        (lambda b: b.observe("third", loss=0.5), UnknownDecision, ["'third'"]),
-        (lambda b: b.observe(True, loss=0.5), UnknownDecision, ["True"]),
-        (lambda b: b.observe(2.0, loss=0.5), UnknownDecision, ["2.0"]),
-        (lambda b: b.observe(1, loss=0.5), AlreadyObserved, ["round 1 "]),
-        (lambda b: b.observe(400, loss=10**400), ValueError, ["loss is 1000"]),
-        (lambda b: b.observe(Decision("x", 1, 0.5), loss=0.5), UnknownDecision, ["'x'"]),  # type: ignore[arg-type]
-        (lambda b: b.decide(draw=1.0), ValueError, ["draw is 1.0", "below 1"]),
-        (lambda b: b.decide(draw=-0.1), ValueError, ["draw is -0.1"]),
-        (lambda b: b.decide(draw=math.nan), ValueError, ["draw is nan"]),
+        (lambda b: b.observe(400, loss=math.nan), InvalidValue, "loss", "nan"),
+        (lambda b: b.observe(400, loss=1.5), InvalidValue, "loss", "1.5"),
+        (lambda b: b.observe(400, loss=-1e-9), InvalidValue, "loss", "-1e-09"),
+        (lambda b: b.observe(400, reward=2), InvalidValue, "reward", "2"),
+        (lambda b: b.observe(400, reward="good"), InvalidValue, "reward", "'good'"),
+        (lambda b: b.observe(400, loss="0.5"), InvalidValue, "loss", "'0.5'"),
+        (lambda b: b.decide(draw="x"), InvalidValue, "draw", "'x'"),
+        (lambda b: b.observe(400), InvalidValue, "loss", ""),
+        (lambda b: b.observe(400, loss=0.5, reward=0.5), InvalidValue, "loss", "0.5"),
+        (lambda b: b.observe(401, loss=0.5), UnknownDecision, None, "401"),
+        (lambda b: b.observe(0, loss=0.5), UnknownDecision, None, "0"),
+        (lambda b: b.observe(-3, loss=0.5), UnknownDecision, None, "-3"),
+        (lambda b: b.observe("third", loss=0.5), UnknownDecision, None, "'third'"),
+        (lambda b: b.observe(True, loss=0.5), UnknownDecision, None, "True"),
+        (lambda b: b.observe(2.0, loss=0.5), UnknownDecision, None, "2.0"),
+        (lambda b: b.observe(1, loss=0.5), AlreadyObserved, None, "1"),
+        (lambda b: b.observe(400, loss=10**400), InvalidValue, "loss", "1000"),
+        (lambda b: b.observe(Decision("x", 1, 0.5), loss=0.5), UnknownDecision, None, "'x'"),  # type: ignore[arg-type]
+        (lambda b: b.decide(draw=1.0), InvalidValue, "draw", "1.0"),
+        (lambda b: b.decide(draw=-0.1), InvalidValue, "draw", "-0.1"),
+        (lambda b: b.decide(draw=math.nan), InvalidValue, "draw", "nan"),
     ],
 )
-def test_a_failed_call_says_why_and_changes_nothing(call: Any, error: type[Exception], words: list[str]) -> None:
+def test_a_failed_call_changes_nothing(call: Any, error: type[Exception], field: str | None, value: str) -> None:
     bandit, untouched = busy(), busy()
-    with pytest.raises(error) as caught:
+    with refused(field, value, error=error):
         call(bandit)
-    for word in words:
-        assert word in str(caught.value)
     assert bandit.to_bytes() == untouched.to_bytes()
     assert [bandit.decide() for _ in range(200)] == [untouched.decide() for _ in range(200)]
 
 
 @pytest.mark.parametrize(
-    ("arms", "arguments", "words"),
+    ("arms", "arguments", "field", "values"),
     [
-        (1, {}, ["1 arms", "2 to 10000"]),
-        (0, {}, ["0 arms"]),
-        (-4, {}, ["-4 arms"]),
-        (10_001, {}, ["10001 arms"]),
-        (["only"], {}, ["1 arms"]),
-        (["a", "b", "a"], {}, ["'a' is given twice"]),
-        ([1.5, 2.5], {}, ["1.5 is a float", "strings or integers"]),
-        ([True, False], {}, ["True is a bool"]),
-        ("ab", {}, ["'ab'", "list of labels"]),
-        (2.0, {}, ["2.0"]),
-        (3, {"learner": None}, ["learner is None", "a spec"]),
-        (3, {"seed": -1}, ["seed is -1"]),
-        (3, {"seed": "seven"}, ["seed is 'seven'"]),
-        (3, {"learner": "robst"}, ["'robst'", "Did you mean 'robust'?"]),
-        (
-            3,
-            {"learner": "balanced", "patience_constnt": 3},
-            ["'patience_constnt'", "Did you mean 'patience_constant'?"],
-        ),
-        (3, {"learner": "balanced", "patience_constant": 0.0}, ["patience_constant is 0.0", "1e-09"]),
-        (3, {"kapa": 3}, ["guarded 'kapa'", "Did you mean 'kappa'?"]),
-        (3, {"kappa": -1.0}, ["kappa is -1.0", "0 to 1e+09"]),
+        (1, {}, "arms", [1, 2, 10_000]),
+        (0, {}, "arms", [0]),
+        (-4, {}, "arms", [-4]),
+        (10_001, {}, "arms", [10_001]),
+        (["only"], {}, "arms", [1]),
+        (["a", "b", "a"], {}, "arms", ["'a'"]),
+        ([1.5, 2.5], {}, "arms", [1.5]),
+        ([True, False], {}, "arms", [True]),
+        ("ab", {}, "arms", ["'ab'"]),
+        (2.0, {}, "arms", [2.0]),
+        (3, {"learner": None}, "learner", [None]),
+        (3, {"seed": -1}, "seed", [-1]),
+        (3, {"seed": "seven"}, "seed", ["'seven'"]),
+        (3, {"learner": "robst"}, "learner", ["'robst'", "'robust'"]),
+        (3, {"learner": "balanced", "patience_constnt": 3}, "patience_constnt", ["'patience_constant'"]),
+        (3, {"learner": "balanced", "patience_constant": 0.0}, "patience_constant", ["0.0", "1e-09"]),
+        (3, {"kapa": 3}, "kapa", ["guarded", "'kappa'"]),
+        (3, {"kappa": -1.0}, "kappa", [-1.0]),
     ],
 )
-def test_bad_arms_and_learners(arms: Any, arguments: dict[str, Any], words: list[str]) -> None:
-    with pytest.raises(ValueError) as caught:  # noqa: PT011
+def test_bad_arms_and_learners(arms: Any, arguments: dict[str, Any], field: str, values: list[Any]) -> None:
+    with refused(field, *values):
         Bandit(arms, **arguments)
-    for word in words:
-        assert word in str(caught.value)
 
 
 @pytest.mark.filterwarnings("ignore::belated.BelatedWarning")
-@pytest.mark.parametrize("learner", [*sorted(learners.catalogue), *VARIANTS])
-@pytest.mark.parametrize("rounds", [0, 1, 127, 128, 129, 1000])
+@pytest.mark.parametrize(
+    ("learner", "rounds"),
+    [
+        *((learner, 130) for learner in (*sorted(learners.catalogue), *VARIANTS)),
+        *sampled(product((*sorted(learners.catalogue), *VARIANTS), (0, 1, 127, 128, 129, 1000)), 12),
+    ],
+)
 def test_snapshots_go_on_exactly_where_they_stopped(learner: str, rounds: int) -> None:
     rng = np.random.default_rng(rounds)
     original = Bandit(["blue", "green", "red"], informed(learner), seed=rounds)
@@ -209,7 +208,7 @@ def test_snapshots_go_on_exactly_where_they_stopped(learner: str, rounds: int) -
     copy = Bandit.from_bytes(original.to_bytes())
     assert repr(copy) == repr(original)
     np.testing.assert_array_equal(copy.distribution, original.distribution)
-    chances = rng.random(500)
+    chances = rng.random(200)
     assert live(copy, chances) == live(original, chances)
     assert copy.to_bytes() == original.to_bytes()
 
@@ -240,16 +239,10 @@ def test_damaged_and_foreign_snapshots_are_refused() -> None:
         damaged[place] ^= 0x40
         with pytest.raises(SnapshotError):
             Bandit.from_bytes(bytes(damaged))
-    for cut in (0, 4, 20, 100, len(blob) - 1):
+    for foreign in (*(blob[:cut] for cut in (0, 4, 20, 100, len(blob) - 1)), b"PK\x03\x04 something else", "text"):
         with pytest.raises(SnapshotError):
-            Bandit.from_bytes(blob[:cut])
-    with pytest.raises(SnapshotError, match="not a snapshot of belated"):
-        Bandit.from_bytes(b"PK\x03\x04 something else entirely")
-    with pytest.raises(SnapshotError, match="version 9; this belated reads versions 3 to 7"):
-        Bandit.from_bytes(MAGIC + b"\x09\x00" + blob[10:])
-    with pytest.raises(SnapshotError, match="bytes, not str"):
-        Bandit.from_bytes("text")  # type: ignore[arg-type]
-    with pytest.raises(SnapshotError, match="'robust', not of 'ucb'"):
+            Bandit.from_bytes(foreign)  # type: ignore[arg-type]
+    with refused(None, "'robust'", "'ucb'", error=SnapshotError):
         Bandit.from_bytes(blob, learners.find("ucb"))
 
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from belated import AlreadyObserved, Bandit, Limits, Receipt, Scale, UnknownDecision, learners
-from belated.errors import InvalidValue
 from support.play_live import TOLD
+from support.refusals import refused
 
 CHANGEABLE = [
     name for name, learner in learners.catalogue.items() if learner.rearm is not None and "delay" not in learner.needs
@@ -114,31 +114,29 @@ def test_what_cannot_be_done_is_refused_and_changes_nothing() -> None:
     bandit = busy(limits=Limits({"a": (0.0, 0.45), "b": (0.0, 0.45)}))
     before = bandit.to_bytes()
     changes: list[tuple[Callable[[], None], str, str]] = [
-        (lambda: bandit.add_arm("a"), "there is an arm 'a': labels must differ", "arm"),
-        (lambda: bandit.add_arm(True), "labels are strings or integers", "arm"),
-        (lambda: bandit.add_arm(1.5), "labels are strings or integers", "arm"),  # type: ignore[arg-type]
-        (lambda: bandit.retire_arm("x"), "unknown arm 'x': allowed is one of a, b, c", "arm"),
-        (lambda: bandit.restore_arm("x"), "unknown arm 'x'", "arm"),
-        (lambda: bandit.restore_arm("a"), "arm 'a' has not left", "arm"),
-        (lambda: bandit.retire_arm("c"), r"ceilings of the arms sum to 0\.9", "shares"),
-        (lambda: bandit.set_limits(Limits({"x": 0.1})), "unknown arm 'x'", "shares"),
-        (lambda: bandit.set_limits({"a": 0.1}), "belated.Limits is needed", "limits"),  # type: ignore[arg-type]
-        (lambda: bandit.set_limits(Limits({"a": 0.7, "b": 0.7})), r"floors of the arms sum to 1\.4", "shares"),
+        (lambda: bandit.add_arm("a"), "'a'", "arm"),
+        (lambda: bandit.add_arm(True), "True", "arm"),
+        (lambda: bandit.add_arm(1.5), "1.5", "arm"),  # type: ignore[arg-type]
+        (lambda: bandit.retire_arm("x"), "'x'", "arm"),
+        (lambda: bandit.restore_arm("x"), "'x'", "arm"),
+        (lambda: bandit.restore_arm("a"), "'a'", "arm"),
+        (lambda: bandit.retire_arm("c"), "0.9", "shares"),
+        (lambda: bandit.set_limits(Limits({"x": 0.1})), "'x'", "shares"),
+        (lambda: bandit.set_limits({"a": 0.1}), "Limits", "limits"),  # type: ignore[arg-type]
+        (lambda: bandit.set_limits(Limits({"a": 0.7, "b": 0.7})), "1.4", "shares"),
     ]
-    for change, words, field in changes:
-        with pytest.raises(InvalidValue, match=words) as caught:
+    for change, value, field in changes:
+        with refused(field, value):
             change()
-        assert caught.value.field == field
         assert bandit.to_bytes() == before
     bandit.set_limits(None)
     bandit.retire_arm("c")
-    changes = [
-        (lambda: bandit.retire_arm("c"), "arm 'c' has left already", "arm"),
-        (lambda: bandit.add_arm("c"), "it has left, and restore_arm brings it back", "arm"),
-        (lambda: bandit.retire_arm("a"), "only 2 arms are left", "arm"),
-    ]
-    for change, words, _ in changes:
-        with pytest.raises(InvalidValue, match=words):
+    for change, value in (
+        (lambda: bandit.retire_arm("c"), "'c'"),
+        (lambda: bandit.add_arm("c"), "restore_arm"),
+        (lambda: bandit.retire_arm("a"), "2"),
+    ):
+        with refused("arm", value):
             change()
     assert bandit.playing == ("a", "b")
 
@@ -149,7 +147,7 @@ def test_learners_that_cannot_say_why() -> None:
             bandit = busy(name)
             before = bandit.to_bytes()
             for change, arm in ((bandit.add_arm, "d"), (bandit.retire_arm, "a")):
-                with pytest.raises(InvalidValue, match=f"learner '{name}' cannot change its arms: .{{10}}"):
+                with refused("learner", repr(name), learner.fixed_arms):
                     change(arm)
             assert bandit.to_bytes() == before
             bandit.set_limits(Limits({"a": 0.5}))
@@ -160,11 +158,11 @@ def test_learners_that_cannot_say_why() -> None:
 def test_a_floor_for_all_limits_how_many_can_come() -> None:
     bandit = Bandit(["a", "b"], "exp3", seed=1, share_floor=0.3)
     bandit.add_arm("c")
-    with pytest.raises(InvalidValue, match=r"share_floor is 0\.3"):
+    with refused("share_floor", 0.3):
         bandit.add_arm("d")
     bandit.decide()
     assert min(shares(bandit).values()) >= 0.3 - 1e-12
-    with pytest.raises(InvalidValue, match="both are uniform play"):
+    with refused("holdout", 0.3, 0.1):
         bandit.set_limits(Limits(holdout=0.1))
 
 
@@ -225,7 +223,7 @@ def test_a_decision_on_record_must_be_of_an_arm_that_is_played() -> None:
     decision = bandit.decide(draw=0.99)
     assert other.redo(decision, draw=0.99) == decision.propensity
     assert decision.arm == "d"
-    with pytest.raises(UnknownDecision, match="arm 'a' of round 62 is not among those that are played"):
+    with refused(None, "'a'", 62, error=UnknownDecision):
         other.redo(decision._replace(round=62, arm="a"), draw=0.5)
     assert bandit.to_bytes() == other.to_bytes()
 
@@ -239,15 +237,12 @@ def test_values_are_observed_in_units() -> None:
     assert (bandit.loss_estimates == plain.loss_estimates).all()
     assert bandit.outcome == Scale(0, 200)
     assert (bandit.clipped, plain.clipped) == (2, 0)
-    for name, wrong in (
-        ("both value=5 and loss=0.5", {"value": 5, "loss": 0.5}),
-        ("both value=5 and reward=0.5", {"value": 5, "reward": 0.5}),
-        ("value is 'much'", {"value": "much"}),
-        ("value is nan", {"value": math.nan}),
-    ):
-        with pytest.raises(InvalidValue, match=name):
-            bandit.observe(bandit.decide(), **wrong)
-    with pytest.raises(InvalidValue, match="value is 5, but the bandit has no scale"):
+    wrong: list[dict[str, Any]] = [{"value": 5, "loss": 0.5}, {"value": 5, "reward": 0.5}]
+    wrong += [{"value": "much"}, {"value": math.nan}]
+    for given in wrong:
+        with refused("value", *given.values()):
+            bandit.observe(bandit.decide(), **given)
+    with refused("value", 5):
         plain.observe(plain.decide(), value=5)
     estimates = bandit.estimates(outcomes="arrived")
     assert max(each.mean.high for each in estimates.arms) > 1.0
@@ -257,7 +252,7 @@ def test_refused_values_and_decisions_leave_everything_as_it_is() -> None:
     bandit = Bandit(2, "exp3", seed=1, outcome=Scale(0, 200, beyond="refuse"))
     decision = bandit.decide()
     before = bandit.to_bytes()
-    with pytest.raises(InvalidValue, match="a number from 0 to 200"):
+    with refused("value", 201):
         bandit.observe(decision, value=201)
     with pytest.raises(UnknownDecision):
         bandit.observe(99, value=20)
@@ -293,8 +288,9 @@ class Interrupts:
         return self
 
 
-@pytest.mark.parametrize("learner", ["guarded", "exp3"])
-@pytest.mark.parametrize("change", ["add", "retire", "restore", "limit"])
+@pytest.mark.parametrize(
+    ("learner", "change"), [*(("exp3", change) for change in ("add", "retire", "restore", "limit")), ("guarded", "add")]
+)
 def test_an_interrupt_at_any_line_of_a_change_leaves_it_done_or_not(learner: str, change: str) -> None:
     base = busy(learner)
     base.retire_arm("c")

@@ -1,9 +1,9 @@
 """Which random numbers a bandit uses, and what it says of rounds that are over."""
 
 import numpy as np
-import pytest
 
 from belated import AlreadyObserved, Bandit, UnknownDecision
+from support.refusals import refused
 
 
 def test_the_draws_are_those_of_the_seed_in_their_order() -> None:
@@ -23,8 +23,8 @@ def test_the_newest_round_can_be_observed_once() -> None:
         decision = bandit.decide()
     bandit.observe(decision, loss=0.5)
     for number in (3, decision):
-        with pytest.raises(AlreadyObserved, match="the outcome of round 3 was observed before"):
+        with refused(None, 3, error=AlreadyObserved):
             bandit.observe(number, loss=0.5)
     for number in (0, 4, -1):
-        with pytest.raises(UnknownDecision, match=f"no decision of round {number}: rounds 1 to 3 have been decided"):
+        with refused(None, number, error=UnknownDecision):
             bandit.observe(number, loss=0.5)

@@ -6,11 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from belated import Bandit, Decision, InvalidValue, inference
+from belated import Bandit, Decision, inference
 from belated.inference import Log
 from belated.inference.method import Options
 from belated.inference.stream import Stream
 from belated.live import outcomes
+from support.refusals import refused
 
 WAYS: list[dict[str, Any]] = [
     {},
@@ -38,16 +39,26 @@ def played(bandit: Bandit, rounds: int, binary: bool, seed: int = 0) -> tuple[li
     return decisions, rewards
 
 
-@pytest.mark.parametrize("binary", [True, False])
-@pytest.mark.parametrize("learner", ["guarded", "robust:delay_constant=0.01", "thompson", "guarded:share_floor=0.1"])
-def test_a_bandit_and_its_log_say_the_same(learner: str, binary: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("learner", "binary", "rounds"),
+    [
+        ("guarded", True, 1500),
+        ("robust:delay_constant=0.01", True, 1500),
+        ("thompson", True, 1500),
+        ("guarded:share_floor=0.1", True, 1500),
+        ("guarded:share_floor=0.1", False, 400),  # other rewards than 0 and 1 take much longer
+    ],
+)
+def test_a_bandit_and_its_log_say_the_same(
+    learner: str, binary: bool, rounds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(outcomes, "FOLD", 64)
     bandit = Bandit(["a", "b", "c"], learner, seed=2)
     bandit.warns = False
-    decisions, rewards = played(bandit, 1_500, binary)
+    decisions, rewards = played(bandit, rounds, binary)
     log = Log.from_decisions(decisions, rewards=rewards, labels=["a", "b", "c"])
-    assert 50 < log.settled < 1_460
-    for way in WAYS:
+    assert 50 < log.settled < rounds - 40
+    for way in WAYS if binary else WAYS[2:4]:
         assert inference.estimates(log, **way) == bandit.estimates(**way)
 
 
@@ -66,14 +77,13 @@ def test_outcomes_of_decisions_that_were_given_up_on_count() -> None:
 
 def test_a_snapshot_goes_on_with_the_same_estimates() -> None:
     bandit = Bandit(["a", "b", "c"], seed=2)
-    decisions, rewards = played(bandit, 700, False)
+    decisions, rewards = played(bandit, 250, False)
+    expected = [bandit.estimates(**way) for way in WAYS[2:4]]
     waiting = next(decision for decision in decisions if decision.round not in rewards)
     for again in (Bandit.from_bytes(bandit.to_bytes()), pickle.loads(pickle.dumps(bandit))):
-        for way in WAYS:
-            assert again.estimates(**way) == bandit.estimates(**way)
-        before = again.estimates().used
+        assert [again.estimates(**way) for way in WAYS[2:4]] == expected
         again.observe(waiting, reward=1.0)
-        assert again.estimates().used > before
+        assert again.estimates(method="weighted").used > expected[1].used
         assert again.decide() is not None
 
 
@@ -86,7 +96,7 @@ def test_what_too_many_have_overtaken_counts_as_unknown(monkeypatch: pytest.Monk
         bandit.observe(bandit.decide(), reward=1.0)
     found = bandit.estimates()
     assert (found.used, found.waiting) == (401, 1)
-    assert found.notes == ("1 outcome not known; intervals allow for anything from 0 to 1, means take 0.5.",)
+    assert len(found.notes) == 1
     assert found[first.arm].outcomes == found[first.arm].decisions - 1
     assert len(bandit._fold()._arms) <= 100
     bandit.observe(first, reward=1.0)  # the learner hears of it; for estimates it stays unknown
@@ -108,11 +118,11 @@ def test_memory_is_that_of_what_waits() -> None:
 
 def test_options_that_cannot_be_are_refused() -> None:
     bandit = Bandit(["a", "b"], seed=1)
-    with pytest.raises(InvalidValue, match="unknown control 'c'"):
+    with refused("control", "'c'"):
         bandit.estimates(control="c")
-    with pytest.raises(InvalidValue, match="only a trace of a simulation has"):
+    with refused("method", "'aipw'"):
         bandit.estimates(method="aipw")
-    with pytest.raises(InvalidValue, match="alpha is 2"):
+    with refused("alpha", 2):
         bandit.estimates(alpha=2)
 
 
@@ -153,15 +163,18 @@ def test_a_decision_made_again_counts_with_the_propensity_on_record() -> None:
 
 
 ACTS = {
-    100: ("add_arm", "d"),
-    300: ("retire_arm", "a"),
-    301: ("add_arm", "e"),
-    600: ("restore_arm", "a"),
+    101: ("add_arm", "d"),
+    302: ("retire_arm", "a"),
+    303: ("add_arm", "e"),
+    604: ("restore_arm", "a"),
     880: ("retire_arm", "b"),
 }
 
 
-@pytest.mark.parametrize(("fold", "binary"), [(16, True), (4_096, True), (16, False)])
+@pytest.mark.parametrize(
+    ("fold", "binary"),
+    [(16, True), pytest.param(4_096, True, marks=pytest.mark.slow), pytest.param(16, False, marks=pytest.mark.slow)],
+)
 def test_arms_that_come_and_go(fold: int, binary: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """A bandit and its log say the same after every change, with a snapshot at each; outcomes come out of order."""
     monkeypatch.setattr(outcomes, "FOLD", fold)
@@ -179,9 +192,10 @@ def test_arms_that_come_and_go(fold: int, binary: bool, monkeypatch: pytest.Monk
             labels = ["a", "b", "c", "d", "e"][: len(bandit.arms)]
             log = Log.from_decisions(decisions, rewards=rewards, labels=labels, changes=changes)
             assert log.settled < made
-            for again in (bandit, Bandit.from_bytes(bandit.to_bytes())):
-                for way in WAYS if binary else WAYS[:1]:  # other rewards take much longer
-                    assert inference.estimates(log, **way).as_dict() == again.estimates(**way).as_dict()
+            again = Bandit.from_bytes(bandit.to_bytes())
+            for way in (WAYS[0], WAYS[made % len(WAYS)]):
+                expected = inference.estimates(log, **way).as_dict()
+                assert bandit.estimates(**way).as_dict() == again.estimates(**way).as_dict() == expected
             bandit = again
             bandit.warns = False
         decisions.append(bandit.decide())
@@ -217,7 +231,7 @@ def test_a_change_leaves_what_was_there_as_it_was() -> None:
     changed.propensities.append(0.25)
     assert (changed.last, before.last) == (22, 21)
     assert changed.folded().method([0, 1, 2, 3], Options()).estimates()[3].decisions == 1
-    with pytest.raises(InvalidValue, match="at least 21 is needed"):
+    with refused("after", 20, 21):
         changed.changed(20, 0, False)
 
 

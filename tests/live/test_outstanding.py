@@ -7,6 +7,7 @@ import pytest
 
 from belated.live import outstanding
 from belated.live.outstanding import Outstanding, Recorded
+from support.refusals import refused
 
 
 class Record:
@@ -42,7 +43,7 @@ def check(kept: Outstanding, is_open: dict[int, float], after: int) -> None:
     assert kept.oldest(after) == ((late[0], is_open[late[0]]) if late else None)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("settling", [0.2, 0.9])
 @pytest.mark.parametrize("batch", [1, 7])
 @pytest.mark.usefixtures("small")
@@ -116,10 +117,10 @@ def test_what_was_not_waited_for_cannot_be_settled() -> None:
     kept = Outstanding()
     kept.add(1, 1, 0.0)
     for number in (0, 2, -1):
-        with pytest.raises(ValueError, match=f"no outcome of round {number} was waited for"):
+        with refused(None, number, error=ValueError):
             kept.settle(number)
     kept.settle(1)
-    with pytest.raises(ValueError, match="no outcome of round 1 was waited for"):
+    with refused(None, 1, error=ValueError):
         kept.settle(1)
     kept.add(2, 9, 0.25)  # in a block that was empty before
     assert (kept.low <= 2, kept.total, kept.oldest(0)) == (True, 1, (2, 0.25))

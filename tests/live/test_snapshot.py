@@ -20,6 +20,7 @@ import pytest
 
 from belated import Bandit, Decision, SnapshotError
 from belated.live import snapshot
+from support.refusals import refused
 
 CASES = json.loads((Path(__file__).parents[1] / "data" / "snapshots-v3.json").read_text())
 KEPT = {
@@ -123,7 +124,7 @@ def test_the_snapshots_hold_what_is_hard_to_keep() -> None:
 def test_an_unknown_version_is_refused(version: int) -> None:
     blob = bytearray(Bandit(2, seed=0).to_bytes())
     struct.pack_into("<H", blob, len(snapshot.MAGIC), version)
-    with pytest.raises(SnapshotError, match=f"version {version}; this belated reads versions 3 to 7"):
+    with refused(None, version, error=SnapshotError):
         Bandit.from_bytes(bytes(blob))
 
 
@@ -135,5 +136,5 @@ def test_a_clock_of_another_size_is_refused() -> None:
     text = json.dumps({**header, "sizes": {name: len(part) for name, part in parts.items()}}).encode()
     body = struct.pack("<I", len(text)) + text + b"".join(parts.values())
     blob = struct.pack("<8sH16s", snapshot.MAGIC, 3, snapshot._digest(body)) + body
-    with pytest.raises(SnapshotError, match="clock has 18 fields; 19 are needed"):
+    with refused(None, 18, 19, error=SnapshotError):
         Bandit.from_bytes(blob)

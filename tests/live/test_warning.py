@@ -1,8 +1,10 @@
 """Where a learner cannot be right: what a bandit says, from when on, and that it is raised once."""
 
 import dataclasses
+import re
 import warnings
 from collections.abc import Callable, Iterator
+from itertools import product
 
 import numpy as np
 import pytest
@@ -13,6 +15,8 @@ from belated.learners import Learner
 from belated.live import snapshot, warning
 from belated.simulation import replay
 from support.play_live import informed, told
+from support.refusals import refused
+from support.sampling import sampled
 
 FAIR = {"ucb", "queued", "klucb", "thompson", "elimination", "epsilon_greedy", "ewma", "sapo"}
 LOOKS = (256, 512, 1024, 2048, 4096, 8192)
@@ -22,6 +26,11 @@ def quiet(learner: str | Learner, seed: int = 0) -> Bandit:
     bandit = Bandit(3, informed(learner) if isinstance(learner, str) else learner, seed=seed)
     bandit.warns = False
     return bandit
+
+
+def numbers(said: str) -> list[int]:
+    """The counts that a warning tells, in their order."""
+    return [int(each.replace(",", "")) for each in re.findall(r"\d[\d,]*", said)]
 
 
 def kinds_at_looks(learner: str, law: str, rounds: int, seed: int) -> dict[int, list[str]]:
@@ -45,20 +54,21 @@ def kinds_at_looks(learner: str, law: str, rounds: int, seed: int) -> dict[int, 
     return found
 
 
-@pytest.mark.parametrize("learner", ["ucb", "klucb", "thompson", "epsilon_greedy"])
+HARMLESS = [
+    "constant:delay=20",
+    "constant:delay=1000",
+    "geometric:mean=5",
+    "geometric:mean=300",
+    "pareto:shape=0.5,scale=1",
+    "pareto:shape=1,scale=10",
+    "pareto:shape=3,scale=20",
+    "dropout:share=0.05,others=0",
+    "dropout:share=0.05,others=(geometric:mean=50)",
+]
+
+
 @pytest.mark.parametrize(
-    "law",
-    [
-        "constant:delay=20",
-        "constant:delay=1000",
-        "geometric:mean=5",
-        "geometric:mean=300",
-        "pareto:shape=0.5,scale=1",
-        "pareto:shape=1,scale=10",
-        "pareto:shape=3,scale=20",
-        "dropout:share=0.05,others=0",
-        "dropout:share=0.05,others=(geometric:mean=50)",
-    ],
+    ("law", "learner"), sampled(product(HARMLESS, ["ucb", "klucb", "thompson", "epsilon_greedy"]), 9)
 )
 def test_delays_that_have_nothing_to_do_with_the_outcome_are_no_reason(law: str, learner: str) -> None:
     """Of 5 % lost, at least 50 of 500 decisions would be five standard deviations too many."""
@@ -100,14 +110,11 @@ def missing(old: int, count: int, delay: int = 0, rest: int = 100, learner: str 
 def test_a_tenth_of_old_decisions_may_be_missing_and_fifty_in_any_case() -> None:
     assert missing(old=300, count=49).warnings == ()
     (said,) = missing(old=300, count=50).warnings
-    assert said.startswith(
-        "50 of the 300 decisions that are at least 100 rounds old have no outcome, and the longest delay of an outcome"
-        " was 0. Learner 'ucb' takes the outcomes that arrive for a fair sample of all:"
-    )
-    assert "in the service by a deadline with a default loss" in said
+    assert numbers(said)[:4] == [50, 300, 100, 0]
+    assert "'ucb'" in said
     assert missing(old=1000, count=100).warnings == ()
     (said,) = missing(old=1000, count=101).warnings
-    assert said.startswith("101 of the 1,000 decisions")
+    assert numbers(said)[:2] == [101, 1000]
 
 
 def test_old_is_three_times_the_longest_delay_and_a_hundred_rounds() -> None:
@@ -117,8 +124,7 @@ def test_old_is_three_times_the_longest_delay_and_a_hundred_rounds() -> None:
     assert len(missing(old=50, count=50, rest=100).warnings) == 1
     assert missing(old=50, count=50, rest=149, delay=50).warnings == ()
     (said,) = missing(old=50, count=50, rest=150, delay=50).warnings
-    assert said.startswith("50 of the 50 decisions that are at least 150 rounds old")
-    assert "the longest delay of an outcome was 50." in said
+    assert numbers(said)[:4] == [50, 50, 150, 50]
 
 
 def test_a_decision_that_is_not_old_is_not_missing() -> None:
@@ -127,7 +133,7 @@ def test_a_decision_that_is_not_old_is_not_missing() -> None:
     for _ in range(10):
         assert bandit.warnings == ()
         bandit.observe(bandit.decide(), loss=0.5)
-    assert bandit.warnings[0].startswith("50 of the 50 decisions")
+    assert numbers(bandit.warnings[0])[:2] == [50, 50]
 
 
 def test_little_is_known_after_few_outcomes() -> None:
@@ -169,12 +175,12 @@ def test_what_was_skipped_is_missing_too_unless_it_is_kept() -> None:
     """`robust` gives up on the first decisions and forgets them; `hybrid_skipping` keeps them, and counts on them."""
     forgetful, keeping = (missing(300, 60, learner=fair(name)) for name in ("robust", "hybrid_skipping"))
     assert forgetful.skipped > 55
-    assert forgetful.warnings_by_kind["missing"].startswith("60 of the 300 decisions")
+    assert numbers(forgetful.warnings_by_kind["missing"])[:2] == [60, 300]
     assert keeping.skipped > 55
     assert keeping.warnings == ()
     assert Bandit.from_bytes(forgetful.to_bytes(), fair("robust")).warnings == forgetful.warnings
     assert forgetful.observe(1, loss=0.5) is Receipt.SKIPPED
-    assert forgetful.warnings_by_kind["missing"].startswith("59 of the 300 decisions")
+    assert numbers(forgetful.warnings_by_kind["missing"])[:2] == [59, 300]
 
 
 def test_decisions_are_in_order_when_a_snapshot_is_read() -> None:
@@ -202,12 +208,11 @@ def late(reported_late: int, in_time: int, learner: str = "robust") -> Bandit:
 def test_most_outcomes_must_be_late_and_a_hundred_reported() -> None:
     assert late(99, 0).warnings == ()
     (said,) = late(100, 0).warnings
-    assert said.startswith("100 of the 100 outcomes reported so far came after learner 'robust' had skipped")
-    assert "Its patience is " in said
-    assert "as the default does: 'guarded'" in said
+    assert numbers(said)[:2] == [100, 100]
+    assert "'robust'" in said
     assert late(80, 80).warnings == ()
     (said,) = late(81, 80).warnings
-    assert said.startswith("81 of the 161 outcomes")
+    assert numbers(said)[:2] == [81, 161]
     assert Bandit.from_bytes(late(81, 80).to_bytes()).warnings == (said,)
 
 
@@ -237,7 +242,7 @@ def test_it_is_raised_once_as_of_the_callers_line() -> None:
     assert list(raised) == [257]
     (one,) = raised[257]
     assert one.category is BelatedWarning
-    assert str(one.message).startswith("78 of the 156 decisions")
+    assert numbers(str(one.message))[:2] == [78, 156]
     assert one.filename == __file__
     first = wins_only.__code__.co_firstlineno
     with open(__file__) as file:
@@ -292,8 +297,8 @@ def test_a_power_of_two_of_late_outcomes_is_a_look_too() -> None:
         raised += [(s, each) for each in found]
     ((number, one),) = raised
     assert (number, one.category, one.filename) == (129, BelatedWarning, __file__)
-    assert str(one.message).startswith("128 of the 128 outcomes")
-    assert bandit.warnings[0].startswith("200 of the 200 outcomes")
+    assert numbers(str(one.message))[:2] == [128, 128]
+    assert numbers(bandit.warnings[0])[:2] == [200, 200]
 
 
 def _decide(bandit: Bandit) -> Decision:
@@ -307,7 +312,7 @@ def test_where_warnings_are_errors_the_call_changes_nothing_and_the_next_goes_on
     """Warnings are errors in all tests."""
     bandit = Bandit(2, "ucb", seed=1)
     _first(wins_only(bandit), 256)
-    with pytest.raises(BelatedWarning, match="78 of the 156"):
+    with refused(None, 78, 156, error=BelatedWarning):
         call(bandit)
     assert bandit.rounds == 256
     assert call(bandit).round == 257
@@ -316,7 +321,7 @@ def test_where_warnings_are_errors_the_call_changes_nothing_and_the_next_goes_on
         again.decide()
     for s in range(1, 129):
         again.observe(s, loss=0.5)
-    with pytest.raises(BelatedWarning, match="128 of the 128"):
+    with refused(None, 128, error=BelatedWarning):
         again.observe(129, loss=0.5)
     assert again.observe(129, loss=0.5) is Receipt.SKIPPED
     assert again._late == 129
@@ -351,5 +356,5 @@ def test_when_to_look() -> None:
 def test_of_a_clock_of_version_4_the_counters_are_read() -> None:
     clock = bytes(range(1, 153))
     assert snapshot._counters_of_version_4(clock) == clock[:88] + bytes(8)
-    with pytest.raises(SnapshotError, match="clock has 151 bytes; 152 are needed"):
+    with refused(None, 151, 152, error=SnapshotError):
         snapshot._counters_of_version_4(bytes(151))

@@ -14,10 +14,10 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from belated.errors import InvalidValue
 from belated.league import Comparison, ComparisonPlan, compare
 from belated.report import figures
 from belated.simulation import Simulation, simulate
+from support.refusals import refused
 
 LEARNERS = ("robust", "damped", "ucb")
 
@@ -77,9 +77,9 @@ def test_some_learners_on_axes_of_the_user(result: Simulation, backend: str) -> 
 
 
 def test_what_cannot_be_drawn(result: Simulation, backend: str) -> None:
-    with pytest.raises(InvalidValue, match=r"unknown learner of this simulation 'ucbb'.*Did you mean 'ucb'"):
+    with refused("learner of this simulation", "'ucbb'", "'ucb'"):
         result.plot(["robust", "ucbb"])
-    with pytest.raises(InvalidValue, match="learners is empty; at least one"):
+    with refused("learners"):
         result.plot([])
     assert plt.get_fignums() == []  # no empty figure is left
 
@@ -133,7 +133,7 @@ def test_threads_draw_the_same_and_leave_the_settings(comparison: Comparison, tm
         except BaseException as error:
             failures.append(error)
 
-    threads = [threading.Thread(target=draw, args=(f"thread{k}",)) for k in range(4)]
+    threads = [threading.Thread(target=draw, args=(f"thread{k}",)) for k in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -141,10 +141,10 @@ def test_threads_draw_the_same_and_leave_the_settings(comparison: Comparison, tm
     assert failures == []
     assert dict(mpl.rcParams) == settings
     assert len({path.read_bytes() for path in tmp_path.glob("*.svg")}) == 1
-    assert len(list(tmp_path.glob("*.svg"))) == 5
+    assert len(list(tmp_path.glob("*.svg"))) == 3
 
 
 def test_without_matplotlib_the_extra_is_named(result: Simulation, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ImportError, match=r"a figure needs matplotlib: pip install 'belated\[plots\]'"):
+    with refused(None, "matplotlib", "belated[plots]", error=ImportError):
         result.plot()

@@ -17,6 +17,7 @@ from belated.league.suite import Cell
 from belated.learners import PythonLearner
 from belated.simulation import replay
 from support.plain_exp3 import PlainExp3
+from support.refusals import refused
 
 LEARNERS = ["thompson", "robust", "balanced", "ucb", "bold", "sapo", "hybrid_skipping", "damped", "exp3_dropping"]
 PROBLEM: dict[str, Any] = {"rounds": 400, "replications": 2, "seed": 3, "threads": 1, "keep_trace": True}
@@ -80,7 +81,7 @@ def test_plain_python_takes_it_too() -> None:
     assert late != mine
     assert late == PythonLearner("mine", PlainExp3, settled=12)
     assert len({late, mine, learners.tune(mine, settled=12)}) == 2
-    with pytest.raises(ValueError, match="unknown parameter of mine 'setled': allowed is one of settled"):
+    with refused("setled", "mine", "settled"):
         learners.tune(mine, setled=3)
 
 
@@ -104,10 +105,9 @@ def test_labels_and_words() -> None:
 
 @pytest.mark.parametrize("value", [-1, 2.5, True, "soon", float("nan"), float("inf")])
 def test_other_numbers_are_refused(value: Any) -> None:
-    needed = rf"settled is {value!r}; a whole number of at least 0 is needed"
-    with pytest.raises(ValueError, match=needed):
+    with refused("settled", repr(value)):
         learners.tune("ucb", settled=value)
-    with pytest.raises(ValueError, match=needed):
+    with refused("settled", repr(value)):
         PythonLearner("mine", PlainExp3, settled=value)
 
 
@@ -116,14 +116,14 @@ def test_bad_delays_are_still_refused() -> None:
         def fill(self, rng: Any, rounds: Any) -> Any:
             return np.where(rounds == 3, -1, 0)
 
-    with pytest.raises(ValueError, match=r"round 3: .* delay -1 were filled"):
+    with refused(None, "round 3", -1):
         simulate("ucb:settled=5", ARMS, Early(), rounds=9, replications=1)
 
 
 def test_live_it_is_refused_with_advice() -> None:
     words: list[tuple[str, dict[str, Any]]] = [("ucb:settled=5", {}), ("ucb", {"settled": 5})]
     for learner, parameters in words:
-        with pytest.raises(ValueError, match=r"settled is 5, .* observe outcomes when they are settled, or .* service"):
+        with refused("settled", 5):
             Bandit(2, learner, **parameters)
     Bandit(2, "ucb:settled=0")
 

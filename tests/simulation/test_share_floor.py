@@ -26,6 +26,8 @@ from belated.simulation.replication import Job, check_job
 from belated.simulation.simulation import replay
 from support.plain_exp3 import PlainExp3
 from support.play_live import TOLD, VARIANTS, informed, play_live
+from support.refusals import refused
+from support.sampling import sampled
 
 NAMES = sorted(learners.catalogue)
 FLOOR = 0.05
@@ -45,12 +47,12 @@ def problem(rounds: int, seed: int = 1) -> tuple[Any, list[int | None], list[flo
     return losses, delays, rng.random(rounds).tolist()
 
 
-@pytest.mark.parametrize("words", [*NAMES, *VARIANTS])
+@pytest.mark.parametrize("words", sampled([*NAMES, *VARIANTS], 10))
 def test_live_equals_bulk_bit_for_bit_with_a_floor(words: str) -> None:
     """And no arm has less than the floor, and arms are drawn as often as propensities say: within four standard
     deviations, sqrt(sum p (1 - p)).
     """
-    losses, delays, draws = problem(1500)
+    losses, delays, draws = problem(1000)
     bulk = replay(floored(words), losses, delays, draws)
     live = play_live(Bandit(ARMS, floored(words)), losses, delays, draws)
     np.testing.assert_array_equal(live.arms, bulk.arms)
@@ -67,9 +69,11 @@ def test_live_equals_bulk_bit_for_bit_with_a_floor(words: str) -> None:
     assert np.isfinite(bulk.loss_estimates).all()
 
 
-@pytest.mark.parametrize("words", [each for each in (*NAMES, *VARIANTS) if not each.startswith("exp3_delayed")])
+@pytest.mark.parametrize(
+    "words", sampled([each for each in (*NAMES, *VARIANTS) if not each.startswith("exp3_delayed")], 8)
+)
 def test_decisions_on_record_are_those_of_the_simulation(words: str) -> None:
-    losses, delays, draws = problem(600)
+    losses, delays, draws = problem(400)
     bulk = replay(floored(words), losses, delays, draws)
     told = TOLD.get(words.partition(":")[0], {})
     bandit = RecordedBandit(ARMS, words, share_floor=FLOOR, **told)
@@ -82,7 +86,7 @@ def test_decisions_on_record_are_those_of_the_simulation(words: str) -> None:
 
     bandit.open.find = find
     due: dict[int, list[int]] = {}
-    for t in range(1, 601):
+    for t in range(1, 401):
         made[t] = bandit.decide(t, draw=draws[t - 1])
         waiting.add(t)
         bandit.open.recorded()
@@ -189,13 +193,13 @@ def test_learners_in_plain_python_have_it_too() -> None:
 
 
 def test_its_price_is_uniform_play_with_probability_k_f() -> None:
-    """thompson, 4 arms, mean gap 0.15, 20,000 rounds, 10 replications: (1 - K f) times its regret and K f times that of
-    uniform play, 3,000, within 5 %.
+    """thompson, 4 arms, mean gap 0.15, 8,000 rounds, 6 replications: (1 - K f) times its regret and K f times that of
+    uniform play, 1,200, within 8 %.
     """
     words = ["thompson", "thompson:share_floor=0.05", "uniform"]
-    result = simulate(words, "bernoulli:means=[0.3,0.5,0.5,0.5]", "geometric:mean=20", rounds=20_000, replications=10)
+    result = simulate(words, "bernoulli:means=[0.3,0.5,0.5,0.5]", "geometric:mean=20", rounds=8_000, replications=6)
     plain, paid, uniform = (float(result.final(each).mean) for each in words)
-    assert paid == pytest.approx(0.8 * plain + 0.2 * uniform, rel=0.05)
+    assert paid == pytest.approx(0.8 * plain + 0.2 * uniform, rel=0.08)
 
 
 def test_a_bandit_keeps_its_floor() -> None:
@@ -235,20 +239,16 @@ def test_words_and_labels() -> None:
 
 @pytest.mark.parametrize("value", [-0.1, math.nan, 1.5, math.inf, "much", True, None, [0.1]])
 def test_bad_floors_are_refused(value: Any) -> None:
-    needed = r"share_floor is .*; a number from 0 to 1 is needed"
-    with pytest.raises(ValueError, match=needed) as caught:
+    with refused("share_floor", repr(value)):
         learners.tune("ucb", share_floor=value)
-    assert repr(value) in str(caught.value)
-    assert getattr(caught.value, "field", None) == "share_floor"
-    with pytest.raises(ValueError, match=needed):
+    with refused("share_floor", repr(value)):
         PythonLearner("mine", PlainExp3, share_floor=value)
     if value is not None:  # which is the default of Bandit
-        with pytest.raises(ValueError, match=needed):
+        with refused("share_floor", repr(value)):
             Bandit(3, "ucb", share_floor=value)
 
 
 def test_a_floor_that_not_all_arms_can_have_is_refused() -> None:
-    needed = r"share_floor is 0.34; a number from 0 to 1/3 is needed, as there are 3 arms"
     job = Job(
         learners=(learners.tune("ucb:share_floor=0.34"),),
         environment=Bernoulli([0.1, 0.2, 0.3]),
@@ -266,16 +266,15 @@ def test_a_floor_that_not_all_arms_can_have_is_refused() -> None:
         lambda: replay("ucb:share_floor=0.34", np.zeros((2, 3)), [0, 0], [0.1, 0.2]),
     ]
     for way in ways:
-        with pytest.raises(ValueError, match=needed) as caught:
+        with refused("share_floor", 0.34, "1/3"):
             way()
-        assert getattr(caught.value, "field", None) == "share_floor"
     for arms in (2, 3, 7, 49, 1000):
         Bandit(arms, "ucb", share_floor=1 / arms).decide()
 
 
 def test_audits_are_of_the_learner_alone() -> None:
     for run in (audit.run, audit.split):
-        with pytest.raises(ValueError, match=r"share_floor is 0.1; 0 is needed"):
+        with refused("share_floor", 0.1):
             run("robust:share_floor=0.1", "bernoulli:means=[0.1,0.2]", rounds=50, replications=1)
 
 

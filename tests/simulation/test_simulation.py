@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from belated.environments import Environment
 from belated.simulation.replication import CHUNK_ROUNDS
 from belated.simulation.run import LearnerRun, new_chunk
 from belated.simulation.simulation import replay, spaced_checkpoints
+from support.refusals import refused
 
 PUBLISHED = Path(__file__).parents[1] / "data" / "tsallis_inf_figures.csv"
 
@@ -30,23 +30,23 @@ def published(environment: str, algorithm: str, rounds: int) -> float:
 
 
 def test_published_curves() -> None:
-    """Zimmert & Seldin 2021, Figures 1 and 3: K = 8, gap 1/8, 10,000 rounds, 100 replications.
+    """Zimmert & Seldin 2021, Figures 1 and 3: K = 8, gap 1/8, 10,000 rounds, 30 replications.
 
-    Within 8 % (12 % on the constrained adversary, whose first phase is not stated); a standard error is 3 % at most.
+    Within 15 % (20 % on the constrained adversary, whose first phase is not stated): a standard error is 5 % at most.
     """
     points = [2500, 5000, 10_000]
     names = {"tsallis": "TINF_IW", "exp3": "EXP3", "ucb:exploration=1.5": "UCB1"}
     plain = simulate(
-        list(names), "stochastic:arms=8,gap=0.125", rounds=10_000, replications=100, seed=2, checkpoints=points
+        list(names), "stochastic:arms=8,gap=0.125", rounds=10_000, replications=30, seed=2, checkpoints=points
     )
     for learner, algorithm in names.items():
         reference = [published("stochastic", algorithm, t) for t in points]
-        np.testing.assert_allclose(plain.curve(learner).mean, reference, rtol=0.08)
+        np.testing.assert_allclose(plain.curve(learner).mean, reference, rtol=0.15)
     hard = simulate(
-        "tsallis", "constrained:arms=8,gap=0.125", rounds=10_000, replications=100, seed=2, checkpoints=points
+        "tsallis", "constrained:arms=8,gap=0.125", rounds=10_000, replications=30, seed=2, checkpoints=points
     )
     reference = [published("stoch_constrained_adversarial", "TINF_IW", t) for t in points]
-    np.testing.assert_allclose(hard.curve("tsallis").mean, reference, rtol=0.12)
+    np.testing.assert_allclose(hard.curve("tsallis").mean, reference, rtol=0.20)
 
 
 def small(**changes: Any) -> Simulation:
@@ -164,7 +164,7 @@ def test_one_round_and_one_replication() -> None:
     assert math.isnan(low)
 
 
-class Broken(Environment):
+class Broken(Environment, registered=False):
     """Fills nonsense."""
 
     n_arms = 2
@@ -176,7 +176,7 @@ class Broken(Environment):
         return np.array(self.expected), None if self.losses is None else np.array(self.losses)
 
 
-class BrokenDelays(delays.Delays):
+class BrokenDelays(delays.Delays, registered=False):
     """Fills negative delays."""
 
     def fill(self, rng: np.random.Generator, rounds: Any) -> Any:
@@ -184,73 +184,78 @@ class BrokenDelays(delays.Delays):
 
 
 @pytest.mark.parametrize(
-    ("changes", "words"),
+    ("changes", "field", "values"),
     [
-        ({"learners": []}, ["at least one learner"]),
-        ({"learners": ["ucb", "ucb"]}, ["'ucb' is given twice"]),
-        ({"learners": ["ubc"]}, ["'ubc'", "Did you mean 'ucb'?"]),
-        ({"rounds": 0}, ["rounds is 0", "at least 1"]),
-        ({"rounds": 1.5}, ["rounds is 1.5", "whole number"]),
-        ({"replications": -1}, ["replications is -1"]),
-        ({"seed": -1}, ["seed is -1", "at least 0"]),
-        ({"threads": 0}, ["threads is 0"]),
-        ({"checkpoints": 1}, ["checkpoints is 1", "at least 2"]),
-        ({"checkpoints": [0, 5]}, ["checkpoints is [0, 5]", "1 to 3000"]),
-        ({"checkpoints": [4000]}, ["[4000]"]),
-        ({"checkpoints": [1.7]}, ["[1.7]", "whole numbers"]),
-        ({"delays": delays.Dropout(0.1, others=delays.Recorded([1, 2, 3]))}, ["ends after round 3"]),
-        ({"delays": "constant:delay=100000000000000000000"}, ["delay is 1000", "below 2^63"]),
-        ({"learners": None}, ["learner is None"]),
-        ({"spacing": "cubic"}, ["'cubic'", "linear, log"]),
-        ({"environment": "stochastc"}, ["'stochastc'", "Did you mean 'stochastic'?"]),
-        ({"environment": "stochastic:arms=1"}, ["1", "2 to 10000"]),
-        ({"environment": "bernoulli"}, ["needs means"]),
-        ({"environment": 7}, ["7 is no environment"]),
-        ({"delays": "paretto"}, ["'paretto'", "Did you mean 'pareto'?"]),
-        ({"delays": "pareto:shap=1"}, ["'shap'", "Did you mean 'shape'?"]),
-        ({"environment": environments.Recorded(np.zeros((10, 2)))}, ["rounds is 3000", "ends after round 10"]),
-        ({"delays": delays.Recorded([1, 2, 3])}, ["rounds is 3000", "ends after round 3"]),
-        ({"environment": Broken([[0.5, 0.5]], [[0.5, 0.5]])}, ["shape (1, 2)", "(3000, 2)"]),
-        ({"environment": Broken([[0.5]], None)}, ["shape (1, 1)", "(1, 2)"]),
-        ({"environment": Broken([[0.5, 2.0]], None)}, ["[0.5 2. ]", "0 to 1"]),
-        ({"environment": Broken([[0.5, 0.5]], np.full((3000, 2), np.nan))}, ["round 1", "nan"]),
-        ({"delays": BrokenDelays()}, ["round 1", "delay -1", "at least 0"]),
+        ({"learners": []}, None, []),
+        ({"learners": ["ucb", "ucb"]}, None, ["'ucb'"]),
+        ({"learners": ["ubc"]}, "learner", ["'ubc'", "'ucb'"]),
+        ({"rounds": 0}, "rounds", [0]),
+        ({"rounds": 1.5}, "rounds", [1.5]),
+        ({"replications": -1}, "replications", [-1]),
+        ({"seed": -1}, "seed", [-1]),
+        ({"threads": 0}, "threads", [0]),
+        ({"checkpoints": 1}, "checkpoints", [1]),
+        ({"checkpoints": [0, 5]}, None, ["checkpoints", [0, 5]]),
+        ({"checkpoints": [4000]}, None, ["checkpoints", [4000]]),
+        ({"checkpoints": [1.7]}, None, ["checkpoints", [1.7]]),
+        ({"delays": delays.Dropout(0.1, others=delays.Recorded([1, 2, 3]))}, None, ["3000", "3"]),
+        ({"delays": "constant:delay=100000000000000000000"}, "delay", [10**20]),
+        ({"learners": None}, "learner", [None]),
+        ({"spacing": "cubic"}, "spacing", ["'cubic'"]),
+        ({"environment": "stochastc"}, "environment", ["'stochastc'", "'stochastic'"]),
+        ({"environment": "stochastic:arms=1"}, "arms", [1]),
+        ({"environment": "bernoulli"}, None, ["'bernoulli'", "means"]),
+        ({"environment": 7}, None, [7]),
+        ({"delays": "paretto"}, "delays", ["'paretto'", "'pareto'"]),
+        ({"delays": "pareto:shap=1"}, "setting of pareto", ["'shap'", "'shape'"]),
+        ({"environment": environments.Recorded(np.zeros((10, 2)))}, None, [3000, 10]),
+        ({"delays": delays.Recorded([1, 2, 3])}, None, [3000, 3]),
+        ({"environment": Broken([[0.5, 0.5]], [[0.5, 0.5]])}, None, [(1, 2), (3000, 2)]),
+        ({"environment": Broken([[0.5]], None)}, None, [(1, 1), (1, 2)]),
+        ({"environment": Broken([[0.5, 2.0]], None)}, None, ["[0.5 2. ]"]),
+        ({"environment": Broken([[0.5, 0.5]], np.full((3000, 2), np.nan))}, None, ["round 1", "nan"]),
+        ({"delays": BrokenDelays()}, None, ["round 1", -1]),
     ],
 )
-def test_bad_input(changes: dict[str, Any], words: list[str]) -> None:
-    with pytest.raises(ValueError) as caught:  # noqa: PT011
+def test_bad_input(changes: dict[str, Any], field: str | None, values: list[object]) -> None:
+    with refused(field, *values):
         small(**changes)
-    for word in words:
-        assert word in str(caught.value)
 
 
 def test_bad_replays() -> None:
-    with pytest.raises(ValueError, match="3 draws, 2 delays and losses of 2 rounds"):
+    with refused(None, 3, 2):
         replay("ucb", np.zeros((2, 2)), [0, 0], [0.1, 0.2, 0.3])
-    with pytest.raises(ValueError, match=r"draws\[1\] is 1.0"):
+    with refused(None, "draws[1]", 1.0):
         replay("ucb", np.zeros((2, 2)), [0, 0], [0.1, 1.0])
 
 
 def test_unknown_learner_of_a_result() -> None:
-    with pytest.raises(ValueError, match="Did you mean 'robust'"):
+    with refused("learner of this simulation", "'robus'", "'robust'"):
         small().final("robus")
 
 
-def test_an_interrupt_ends_cleanly_and_soon(tmp_path: Path) -> None:
-    program = (
-        "import sys; from belated.cli.main import main; from belated.simulation.replication import compiled_play;"
-        "compiled_play(); print('begun', flush=True);"
-        "sys.exit(main(['compare', '--rounds', '1e9', '--replications', '4', '--out', sys.argv[1]]))"
-    )
-    command = [sys.executable, "-c", program, os.fspath(tmp_path)]
+INTERRUPTED = """
+import sys
+from belated.cli.main import main
+from belated.simulation import replication, run
+
+class Telling(run.LearnerRun):
+    def play(self, chunk):
+        print("playing", flush=True)
+        return super().play(chunk)
+
+replication.LearnerRun = Telling
+sys.exit(main(["compare", "--learners", "uniform", "--rounds", "1e9", "--replications", "4", "--out", sys.argv[1]]))
+"""
+
+
+def test_an_interrupt_ends_cleanly(tmp_path: Path) -> None:
+    """While rounds are played, which would take minutes: exit status 130 and a line, no traceback."""
+    command = [sys.executable, "-c", INTERRUPTED, os.fspath(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        assert process.stdout.readline() == "begun\n"
-        time.sleep(2.0)
-        assert process.poll() is None
+        first = process.stdout.readline()
         process.send_signal(signal.SIGINT)
-        begun = time.monotonic()
-        _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert errors == "belated: stopped\n"
-    assert time.monotonic() - begun < 20
+        _, errors = process.communicate(timeout=100)
+    assert (first, process.returncode) == ("playing\n", 130), errors
+    assert len(errors.splitlines()) == 1

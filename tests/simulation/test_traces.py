@@ -10,6 +10,7 @@ from belated.learners import PythonLearner
 from belated.simulation import replication
 from belated.simulation.simulation import replay
 from support.plain_exp3 import PlainExp3
+from support.refusals import refused
 
 
 def test_a_loss_is_there_if_its_outcome_came_by_the_last_round() -> None:
@@ -21,7 +22,6 @@ def test_a_loss_is_there_if_its_outcome_came_by_the_last_round() -> None:
     expected[[3, 4]] = np.nan  # round 4 would come in round 7
     expected[2] = np.nan  # round 3, too
     np.testing.assert_array_equal(trace.losses, expected)
-    assert "3 outcomes came" in repr(trace)
 
 
 @pytest.mark.parametrize("chunk", [7, 64, 1000])
@@ -54,5 +54,5 @@ def test_what_is_no_distribution_is_refused(p: list[float]) -> None:
         def decide(self, outstanding: int) -> Any:
             return p
 
-    with pytest.raises(ValueError, match=r"round 1: learner 'w' decided .*; 2 probabilities that sum to 1 are needed"):
+    with refused(None, "round 1", "'w'"):
         simulate(PythonLearner("w", Wrong), "stochastic:arms=2", rounds=5, replications=1)
