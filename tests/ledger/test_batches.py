@@ -1,13 +1,11 @@
 """Commands of many experiments in one transaction: locks in one order for all workers, answers in the order asked."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 
 import pytest
 
-from belated.ledger import open_ledger
 from belated.ledger.base import LockedExperiment, Transaction, Wanted
 from belated.ledger.commands import Decide, Read, Refused, View
 from belated.ledger.processor import CommandProcessor
@@ -15,14 +13,7 @@ from belated.ledger.sql import SqlLedger
 from belated.ledger.verify import verify
 from support.ledger_helpers import observe, together
 from support.protocol_model import Controls, made, new, told
-from support.serving import KINDS, Stores
-
-
-@pytest.fixture(params=KINDS)
-def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SqlLedger]:
-    with closing(open_ledger(Stores.fresh(request.param, tmp_path))) as ledger:
-        assert isinstance(ledger, SqlLedger)
-        yield ledger
+from support.serving import KINDS
 
 
 def locks_of(ledger: SqlLedger) -> list[int]:
@@ -58,6 +49,7 @@ def test_experiments_are_locked_in_the_order_of_their_numbers(ledger: SqlLedger)
     assert locked == [1, 2, 3, 4]
 
 
+@pytest.mark.parametrize("kind", KINDS)
 def test_workers_with_the_same_experiments_in_opposite_orders_do_not_stop_each_other(ledger: SqlLedger) -> None:
     names = ["a", "b", "c"]
     for name in names:

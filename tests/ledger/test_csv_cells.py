@@ -7,14 +7,12 @@ from contextlib import closing
 from pathlib import Path
 
 import pyarrow.parquet
-import pytest
 
 from belated.ledger import open_ledger
 from belated.ledger.commands import Decide
 from belated.ledger.events import ExperimentSettings
 from belated.ledger.export import pieces
 from belated.ledger.processor import CommandProcessor
-from support.http_helpers import at, create, done, serving, talk
 
 ARMS: list[str | int] = ["=1+1", "+sum", "-x", "@cmd", "\tx", "\rx", "-2.5e-3", "+7", "plain", "a=b", -4, 12]
 CELLS = ["'=1+1", "'+sum", "'-x", "'@cmd", "'\tx", "'\rx", "-2.5e-3", "+7", "plain", "a=b", "-4", "12"]
@@ -41,11 +39,3 @@ def test_labels_and_ids_that_look_like_formulas_get_an_apostrophe(tmp_path: Path
     table = pyarrow.parquet.read_table(io.BytesIO(packed))
     assert table["arm"].to_pylist() == list(map(str, played))
     assert table["decision"].to_pylist()[: len(IDS)] == IDS
-
-
-def test_the_service_writes_them_so_too(tmp_path_factory: pytest.TempPathFactory) -> None:
-    with serving("sqlite", tmp_path_factory) as server, talk(server) as http:
-        create(http, "one", ("=1", "=2"))
-        made = done(http.post(at("one", "decisions"), json={"id": "=cmd|x"}))
-        (row,) = csv.DictReader(io.StringIO(http.get(at("one", "ledger"), params={"format": "csv"}).text))
-        assert (row["decision"], row["arm"]) == ("'=cmd|x", f"'{made['arm']}")

@@ -62,8 +62,8 @@ def test_without_delay_there_is_none() -> None:
 
 
 def test_on_average_it_is_what_older_knowledge_cost() -> None:
-    """400 runs with seeds from 0: the means differ by less than four standard errors of their difference."""
-    runs = [play("balanced", 40, 200, seed) for seed in range(400)]
+    """100 runs with seeds from 0: the means differ by less than four standard errors of their difference."""
+    runs = [play("balanced", 40, 200, seed) for seed in range(100)]
     errors = np.array([state.delay_cost - estimated for state, _, estimated in runs])
     costs = np.array([estimated for _, _, estimated in runs])
     margin = 4 * errors.std() / math.sqrt(errors.size)

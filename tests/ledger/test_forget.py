@@ -23,7 +23,7 @@ from belated.ledger.sql import SqlLedger
 from belated.ledger.verify import verify
 from support.ledger_helpers import observe, together
 from support.protocol_model import Controls, new, read
-from support.serving import KINDS, Stores
+from support.serving import KINDS
 
 DAY = 86400
 USERS = 40
@@ -64,37 +64,39 @@ class Kept:
         return {id for ids in by_round.values() for id in ids if id is not None}
 
 
-@pytest.fixture(params=KINDS)
-def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Kept]:
-    store = Stores.fresh(request.param, tmp_path)
-    with closing(open_ledger(store)) as ledger:
-        assert isinstance(ledger, SqlLedger)
-        new(ledger, missing=Deadline(100 * DAY, 1.0))
-        controls = Controls(ledger)
-        processor = CommandProcessor(ledger)
-        controls.now = int((time.time() - 2.5 * DAY) * SECOND)
-        for visit in range(2):
-            processor.run([Decide("one", [f"user-{k}-visit-{visit}" for k in range(USERS)])])
-            processor.run([observe("one", [(f"user-{k}-visit-{visit}", 0.5) for k in range(0, USERS, 2)])])
-            controls.now += DAY * SECOND
-        yield Kept(ledger, store, processor, controls)
+@pytest.fixture
+def kept(store: str, ledger: SqlLedger) -> Kept:
+    new(ledger, missing=Deadline(100 * DAY, 1.0))
+    controls = Controls(ledger)
+    processor = CommandProcessor(ledger)
+    controls.now = int((time.time() - 2.5 * DAY) * SECOND)
+    for visit in range(2):
+        processor.run([Decide("one", [f"user-{k}-visit-{visit}" for k in range(USERS)])])
+        processor.run([observe("one", [(f"user-{k}-visit-{visit}", 0.5) for k in range(0, USERS, 2)])])
+        controls.now += DAY * SECOND
+    return Kept(ledger, store, processor, controls)
 
 
 def every(visit: int) -> set[str]:
     return {f"user-{k}-visit-{visit}" for k in range(USERS)}
 
 
+TWO = {"user-3-visit-0", "user-4-visit-1"}
+
+
 @pytest.mark.parametrize(
-    ("which", "gone"),
+    ("kind", "which", "gone"),
     [
-        (Ids(("user-3-visit-0", "user-4-visit-1", "nobody", "user-3-visit-0")), {"user-3-visit-0", "user-4-visit-1"}),
-        (Matching("user-1-*"), {"user-1-visit-0", "user-1-visit-1"}),
-        (Matching("*-visit-1"), every(1)),
-        (Matching("user-1"), set()),
-        (Matching("user.1-*"), set()),
-        (Older(2 * DAY), every(0)),
-        (Older(1 * DAY), every(0) | every(1)),
-        (Older(3 * DAY), set()),
+        ("sqlite", Ids(("user-3-visit-0", "user-4-visit-1", "nobody", "user-3-visit-0")), TWO),
+        ("postgresql", Ids(("user-3-visit-0", "user-4-visit-1", "nobody", "user-3-visit-0")), TWO),
+        ("sqlite", Matching("user-1-*"), {"user-1-visit-0", "user-1-visit-1"}),
+        ("sqlite", Matching("*-visit-1"), every(1)),
+        ("sqlite", Matching("user-1"), set()),
+        ("sqlite", Matching("user.1-*"), set()),
+        ("sqlite", Older(2 * DAY), every(0)),
+        ("postgresql", Older(2 * DAY), every(0)),
+        ("sqlite", Older(1 * DAY), every(0) | every(1)),
+        ("sqlite", Older(3 * DAY), set()),
     ],
 )
 def test_ids_go_and_everything_else_stays(
@@ -112,12 +114,14 @@ def test_ids_go_and_everything_else_stays(
     kept.check()
     assert forget(kept.ledger, kept.record, which) == 0
     if not gone:
-        assert (kept.ledger.erasures(), caplog.messages) == ([], [])
+        assert (kept.ledger.erasures(), caplog.records) == ([], [])
         return
     (erasure,) = kept.ledger.erasures()
     assert begun <= erasure.at <= time.time() * SECOND
     assert (erasure.experiment, erasure.ids, erasure.what) == (kept.record.number, len(gone), which.what)
-    assert caplog.messages == [f"experiment one: {len(gone)} ids erased, {which.what}"]
+    assert [(each.name, each.levelname, each.args) for each in caplog.records] == [
+        ("belated.ledger", "INFO", ("one", len(gone), which.what))
+    ]
     assert not any(id in erasure.what for id in gone)
 
 
@@ -135,10 +139,9 @@ def test_an_outcome_of_an_erased_id_is_unknown_and_the_id_can_be_used_again(kept
 
 
 @pytest.mark.parametrize("learn", ["arrival", "deadline"])
-@pytest.mark.parametrize("kind", KINDS)
-def test_what_is_outstanding_settles_without_its_id(kind: str, learn: str, tmp_path: Path) -> None:
+def test_what_is_outstanding_settles_without_its_id(learn: str, store: str) -> None:
     """By a worker that has met the experiment, and by one that begins with it."""
-    with closing(open_ledger(Stores.fresh(kind, tmp_path))) as ledger:
+    with closing(open_ledger(store)) as ledger:
         assert isinstance(ledger, SqlLedger)
         new(ledger, missing=Deadline(10.0, 1.0, learn))  # type: ignore[arg-type]
         controls = Controls(ledger)
@@ -172,6 +175,7 @@ def test_what_is_outstanding_settles_without_its_id(kind: str, learn: str, tmp_p
             assert verify(ledger, now, (state.position, state.digest())).faults == []
 
 
+@pytest.mark.parametrize("kind", KINDS)
 def test_an_age_is_looked_for_after_the_last_one(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not from the beginning every time: ledgers are long."""
     assert forget(kept.ledger, kept.record, Ids(("user-5-visit-0",))) == 1
@@ -204,6 +208,7 @@ def test_it_can_be_cut_short_and_gone_on_with(kept: Kept, monkeypatch: pytest.Mo
     assert (kept.named(), len(kept.ledger.erasures())) == (set(), 2)
 
 
+@pytest.mark.parametrize("kind", KINDS)
 def test_two_who_erase_the_same_erase_it_once_while_others_decide(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "AT_ONCE", 4)
     done: list[int] = []
@@ -211,7 +216,7 @@ def test_two_who_erase_the_same_erase_it_once_while_others_decide(kept: Kept, mo
         worker = CommandProcessor(third)
 
         def decide() -> None:
-            for k in range(30):
+            for k in range(15):
                 worker.run([Decide("one", [f"new-{k}"])])
                 worker.run([observe("one", [(f"new-{k}", 0.5), (f"user-{k}-visit-1", 0.5)])])
 
@@ -219,7 +224,7 @@ def test_two_who_erase_the_same_erase_it_once_while_others_decide(kept: Kept, mo
         together([decide, *(partial(lambda work: done.append(work()), each) for each in works)])
     assert sum(done) == 2 * USERS
     assert sum(each.ids for each in kept.ledger.erasures()) == 2 * USERS
-    assert kept.named() == {f"new-{k}" for k in range(30)}
+    assert kept.named() == {f"new-{k}" for k in range(15)}
     kept.check()
 
 
@@ -229,7 +234,7 @@ def test_nothing_of_an_erased_id_is_left_in_the_files(tmp_path: Path) -> None:
     with closing(open_ledger(f"sqlite:///{path}")) as ledger, closing(open_ledger(f"sqlite:///{path}")) as other:
         new(ledger)  # type: ignore[arg-type]
         processor = CommandProcessor(ledger)
-        for k in range(40):
+        for k in range(20):
             ids = [f"user-{(k * 7919 + n * 104729) % 1000003:07d}-secret" for n in range(50)]
             processor.run([Decide("one", ids), observe("one", [(id, 0.5) for id in ids[::2]])])
         processor.run([Decide("one", ["somebody-else"])])
@@ -237,10 +242,10 @@ def test_nothing_of_an_erased_id_is_left_in_the_files(tmp_path: Path) -> None:
         record = ledger.find("one")
         assert record is not None
         assert b"-secret" in bytes_of(path)
-        assert forget(ledger, record, Matching("*-secret")) == 2000
+        assert forget(ledger, record, Matching("*-secret")) == 1000
         assert ledger.scrub()
         assert path.with_name("ledger.db-wal").stat().st_size == 0
-        assert bytes_of(path).count(b"-secret") < 20  # of 5,000: copies in what was free before
+        assert bytes_of(path).count(b"-secret") < 20  # of 2,500: copies in what was free before
         assert ledger.scrub(rewrite=True)
         found = bytes_of(path)
     assert b"somebody-else" in found
@@ -251,25 +256,22 @@ def bytes_of(path: Path) -> bytes:
     return b"".join(each.read_bytes() for each in path.parent.glob(f"{path.name}*"))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_verify_finds_an_outcome_whose_decision_alone_was_erased(kind: str, tmp_path: Path) -> None:
+def test_verify_finds_an_outcome_whose_decision_alone_was_erased(ledger: SqlLedger) -> None:
     """The other way round may be: an id was erased between two readings."""
-    with closing(open_ledger(Stores.fresh(kind, tmp_path))) as ledger:
-        assert isinstance(ledger, SqlLedger)
-        new(ledger)
-        CommandProcessor(ledger).run([Decide("one", ["a", "b"]), observe("one", [("a", 0.5), ("b", 0.5)])])
-        record = ledger.find("one")
-        assert record is not None
-        for number, faults in ((3, 0), (2, 1)):
-            with ledger.committing() as connection:
-                ledger.run(connection, "UPDATE events SET id = NULL WHERE number = ?", (number,))
-            assert len(verify(ledger, record).faults) == faults
+    new(ledger)
+    CommandProcessor(ledger).run([Decide("one", ["a", "b"]), observe("one", [("a", 0.5), ("b", 0.5)])])
+    record = ledger.find("one")
+    assert record is not None
+    for number, faults in ((3, 0), (2, 1)):
+        with ledger.committing() as connection:
+            ledger.run(connection, "UPDATE events SET id = NULL WHERE number = ?", (number,))
+        assert len(verify(ledger, record).faults) == faults
 
 
 def test_a_pattern_means_what_it_says() -> None:
-    """Compared with the plain reading of stars, on 20,000 random patterns and ids."""
+    """Compared with the plain reading of stars, on 2,000 random patterns and ids."""
     chance = random.Random(1)
-    for _ in range(20_000):
+    for _ in range(2_000):
         pattern = "".join(chance.choices("ab*", k=chance.randrange(8)))
         id = "".join(chance.choices("ab", k=chance.randrange(8)))
         plain = re.fullmatch(".*".join(pattern.split("*")), id)

@@ -1,13 +1,9 @@
 """Several experiments in one transaction: locked together, appended together, or passed over where others hold them."""
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import closing
-from pathlib import Path
 
 import pytest
 
-from belated.ledger import open_ledger
 from belated.ledger.base import Appended, LedgerError, Wanted
 from belated.ledger.commands import LATER, Decide
 from belated.ledger.events import Status
@@ -18,16 +14,10 @@ from belated.service.counters import WorkerCounters, new_counters
 from belated.service.limits import Limits
 from support.ledger_helpers import append, decision, experiment, outcome
 from support.protocol_model import made, new
-from support.serving import KINDS, Stores
+from support.serving import KINDS
 
 
-@pytest.fixture(params=KINDS)
-def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SqlLedger]:
-    with closing(open_ledger(Stores.fresh(request.param, tmp_path))) as ledger:
-        assert isinstance(ledger, SqlLedger)
-        yield ledger
-
-
+@pytest.mark.parametrize("kind", KINDS)
 def test_tails_and_decisions_are_those_of_each_experiment(ledger: SqlLedger) -> None:
     one, two, three = (experiment(ledger, name).number for name in ("one", "two", "three"))
     first = [decision(1, 1, "a"), decision(2, 2, "b"), outcome(3, 1)._replace(id="a")]
@@ -42,6 +32,7 @@ def test_tails_and_decisions_are_those_of_each_experiment(ledger: SqlLedger) -> 
     assert [found[number].status for number in (one, two)] == [Status.ACTIVE, Status.PAUSED]
 
 
+@pytest.mark.parametrize("kind", KINDS)
 def test_all_is_appended_or_nothing(ledger: SqlLedger) -> None:
     one, two = (experiment(ledger, name).number for name in ("one", "two"))
     with ledger.transaction() as transaction:
@@ -68,7 +59,7 @@ def test_all_is_appended_or_nothing(ledger: SqlLedger) -> None:
     assert len(ledger.events(one)) == 1
 
 
-@pytest.mark.parametrize("ledger", ["postgresql"], indirect=True)
+@pytest.mark.parametrize("kind", ["postgresql"])
 def test_what_others_have_locked_is_passed_over_and_the_rest_is_done(ledger: SqlLedger) -> None:
     for name in ("a", "b", "c"):
         new(ledger, name)
@@ -81,7 +72,7 @@ def test_what_others_have_locked_is_passed_over_and_the_rest_is_done(ledger: Sql
     assert made(processor.run([Decide("b", ["x"])])[0])[0].round == 1
 
 
-@pytest.mark.parametrize("ledger", ["postgresql"], indirect=True)
+@pytest.mark.parametrize("kind", ["postgresql"])
 def test_an_experiment_that_somebody_holds_keeps_no_other_waiting(ledger: SqlLedger) -> None:
     names = ["a", "b", "c"]
     for name in names:
@@ -89,7 +80,7 @@ def test_an_experiment_that_somebody_holds_keeps_no_other_waiting(ledger: SqlLed
 
     async def scenario() -> None:
         committer = Committer(CommandProcessor(ledger), Limits(), WorkerCounters(new_counters(1), 0))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             with ledger.transaction() as other:
                 other.lock(2, 0, [])
                 held = [committer.submit(Decide("b", [f"x-{k}"]), 1, made) for k in range(3)]

@@ -1,13 +1,6 @@
 """States that nobody asks for leave the memory, and nothing else changes."""
 
-from collections.abc import Iterator
-from contextlib import closing
-from pathlib import Path
-
-import pytest
-
 from belated.api.types import Deadline
-from belated.ledger import open_ledger
 from belated.ledger.commands import ApplyDeadlines, Decide
 from belated.ledger.events import SECOND, ExperimentSettings
 from belated.ledger.keeper import Snapshot
@@ -15,14 +8,8 @@ from belated.ledger.processor import CommandProcessor
 from belated.ledger.sql import SqlLedger
 from support.ledger_helpers import MOST, observe
 from support.protocol_model import START, Controls, made, new, read
-from support.serving import KINDS, Stores
 
-
-@pytest.fixture(params=KINDS)
-def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SqlLedger]:
-    with closing(open_ledger(Stores.fresh(request.param, tmp_path))) as ledger:
-        assert isinstance(ledger, SqlLedger)
-        yield ledger
+HOUR = 3600.0
 
 
 def test_an_idle_state_is_dropped_with_a_snapshot_and_comes_back(ledger: SqlLedger) -> None:
@@ -30,7 +17,7 @@ def test_an_idle_state_is_dropped_with_a_snapshot_and_comes_back(ledger: SqlLedg
     processor = CommandProcessor(ledger)
     processor.run([Decide("one", ["a", "b"]), observe("one", [("a", 0.5)])])
     digest = read(processor, "one").state.digest()
-    assert processor.evict(60.0) == []
+    assert processor.evict(HOUR) == []
     assert processor.names() == ["one"]
     assert processor.evict(0.0) == ["one"]
     assert processor.names() == []
@@ -60,8 +47,8 @@ def test_beyond_the_budget_those_go_that_were_used_least_lately(ledger: SqlLedge
     for name in [*names, "a"]:
         processor.run([Decide(name, [None])])
     sizes = [processor._loaded[name].size for name in names]
-    assert processor.evict(60.0, sum(sizes)) == []
-    assert processor.evict(60.0, sum(sizes[:2])) == ["b", "c"]
+    assert processor.evict(HOUR, sum(sizes)) == []
+    assert processor.evict(HOUR, sum(sizes[:2])) == ["b", "c"]
     assert sorted(processor.names()) == ["a", "d"]
 
 

@@ -21,10 +21,10 @@ Captured = pytest.CaptureFixture[str]
 DATA = Path(__file__).parents[1] / "data"
 
 
-@pytest.fixture(params=KINDS)
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+@pytest.fixture
+def store(kind: str, tmp_path: Path) -> str:
     """A sound ledger."""
-    store = Stores.fresh(request.param, tmp_path)
+    store = Stores.fresh(kind, tmp_path)
     play(store)
     return store
 
@@ -36,33 +36,37 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "ledger.db"
 
 
-def faulty(capsys: Captured, store: str) -> str:
-    """What is said about a ledger that is not sound."""
+def faulty(capsys: Captured, store: str, *values: object) -> None:
+    """Check that a ledger is found not to be sound, and that these values are named in what is said of it."""
     capsys.readouterr()
-    assert belated("ledger", "verify", "--store", store) == 1
+    assert belated("ledger", "verify", "--store", store, "--json") == 1
     said = capsys.readouterr()
     assert said.err == ""
-    _, told, rest = said.out.partition("FAULTY\n")
-    assert told
-    assert rest
-    assert belated("ledger", "verify", "--store", store, "--json") == 1
-    (found,) = json.loads(capsys.readouterr().out)
+    (found,) = json.loads(said.out)
     assert (found["experiment"], found["sound"]) == (None, False)
-    assert found["faults"]
-    return " ".join(rest.split())
+    words = " ".join(found["faults"])
+    assert words
+    assert [value for value in values if str(value) not in words] == [], words
 
 
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_sound_ledger_is_sound(store: str, capsys: Captured) -> None:
+    assert belated("ledger", "verify", "--store", store, "--json") == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    assert (found["experiment"], found["sound"], found["faults"]) == ("one", True, [])
+
+
+def test_a_fault_is_told_without_json_too(store: str, capsys: Captured) -> None:
+    run(store, "DROP INDEX outcomes_by_round")
+    assert belated("ledger", "verify", "--store", store) == 1
+    said = capsys.readouterr()
+    assert (said.err, "FAULTY" in said.out, "outcomes_by_round" in said.out) == ("", True, True)
+
+
+def test_a_ledger_without_experiments_is_sound(tmp_path: Path) -> None:
+    store = Stores.fresh("sqlite", tmp_path)
+    open_ledger(store).close()
     assert belated("ledger", "verify", "--store", store) == 0
-    assert "1 states compared: replayed bit for bit" in capsys.readouterr().out
-
-
-def test_a_ledger_without_experiments_is_sound(tmp_path: Path, capsys: Captured) -> None:
-    for kind in KINDS:
-        store = Stores.fresh(kind, tmp_path)
-        open_ledger(store).close()
-        assert belated("ledger", "verify", "--store", store) == 0
-        assert capsys.readouterr() == ("", "no experiments\n")
 
 
 @contextmanager
@@ -88,17 +92,18 @@ def miss_rows_in_postgres(store: str, index: str) -> None:
 def test_a_damaged_index_of_a_file_is_found(file: Path, capsys: Captured) -> None:
     with without_index(file, "decisions_by_id"):
         run(f"sqlite:///{file}", "UPDATE events SET id = id || 'x' WHERE number = 7")
-    assert "decisions_by_id" in faulty(capsys, f"sqlite:///{file}")
+    faulty(capsys, f"sqlite:///{file}", "decisions_by_id")
 
 
 def test_a_copy_by_rows_mends_a_damaged_index(file: Path, tmp_path: Path, capsys: Captured) -> None:
     with without_index(file, "outcomes_by_round"):
         play(f"sqlite:///{file}", name="two")
-    assert "missing from index outcomes_by_round" in faulty(capsys, f"sqlite:///{file}")
+    faulty(capsys, f"sqlite:///{file}", "outcomes_by_round")
     mended = f"sqlite:///{tmp_path / 'mended.db'}"
     assert belated("ledger", "copy", "--from", f"sqlite:///{file}", "--to", mended) == 0
-    assert belated("ledger", "verify", "--store", mended) == 0
-    assert "two: 57 events, 40 rounds" in capsys.readouterr().out
+    capsys.readouterr()
+    assert belated("ledger", "verify", "--store", mended, "--json") == 0
+    assert [each["experiment"] for each in json.loads(capsys.readouterr().out)] == ["one", "two"]
 
 
 @pytest.mark.parametrize("index", ["decisions_by_id", "outcomes_by_round"])
@@ -106,8 +111,7 @@ def test_an_index_of_postgres_without_some_rows_is_found(index: str, tmp_path: P
     store = Stores.fresh("postgresql", tmp_path)
     play(store)
     miss_rows_in_postgres(store, index)
-    said = faulty(capsys, store)
-    assert f"index {index} does not agree with table events" in said
+    faulty(capsys, store, index, "events")
 
 
 def test_an_index_of_postgres_in_a_wrong_order_is_found(tmp_path: Path, capsys: Captured) -> None:
@@ -121,13 +125,13 @@ def test_an_index_of_postgres_in_a_wrong_order_is_found(tmp_path: Path, capsys: 
         # from now on the index says of itself that it goes up
         "UPDATE pg_index SET indoption = '0 0' WHERE indexrelid = 'decisions_by_id'::regclass",
     )
-    assert "is not in order" in faulty(capsys, store)
+    faulty(capsys, store, "decisions_by_id")
 
 
 def test_every_index_of_postgres_is_read_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the planner would like better: an index-only scan of each, of large tables too."""
     store = Stores.fresh("postgresql", tmp_path)
-    play(store, 4000)
+    play(store, 1000)
     run(store, "ANALYZE")
     plans = []
     inner: Any = psycopg.Connection.execute
@@ -150,7 +154,7 @@ def test_an_index_that_postgres_does_not_trust_is_found(tmp_path: Path, capsys: 
     store = Stores.fresh("postgresql", tmp_path)
     play(store)
     run(store, "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'outcomes_by_round'::regclass")
-    assert "index outcomes_by_round of table events is marked as invalid" in faulty(capsys, store)
+    faulty(capsys, store, "outcomes_by_round", "events")
 
 
 @pytest.mark.parametrize("keep", ["half", "all but a page", "a part of a page", "the first page"])
@@ -190,17 +194,14 @@ def only_history(path: Path) -> None:
         connection.execute("CREATE TABLE migrations (number BIGINT PRIMARY KEY, name TEXT, applied BIGINT)")
 
 
-@pytest.mark.parametrize(
-    ("make", "words"),
-    [(empty, "empty"), (text, "not a database"), (foreign, "no ledger of belated"), (only_history, "no ledger")],
-)
+@pytest.mark.parametrize("make", [empty, text, foreign, only_history])
 def test_a_file_that_is_no_ledger_is_told_and_left_alone(
-    make: Callable[[Path], None], words: str, tmp_path: Path, capsys: Captured
+    make: Callable[[Path], None], tmp_path: Path, capsys: Captured
 ) -> None:
     path = tmp_path / "other.db"
     make(path)
     before = path.read_bytes()
-    assert words in faulty(capsys, f"sqlite:///{path}")
+    faulty(capsys, f"sqlite:///{path}")
     assert belated("ledger", "export", "one", "--store", f"sqlite:///{path}") == 2
     assert belated("ledger", "backup", tmp_path / "backup.db", "--store", f"sqlite:///{path}") == 2
     assert belated("ledger", "migrate", "--store", f"sqlite:///{path}") == 2
@@ -210,67 +211,72 @@ def test_a_file_that_is_no_ledger_is_told_and_left_alone(
 
 def test_a_database_that_is_no_ledger_is_told_and_left_alone(tmp_path: Path, capsys: Captured) -> None:
     store = Stores.fresh("postgresql", tmp_path)
-    assert "empty" in faulty(capsys, store)
+    faulty(capsys, store)
     run(store, "CREATE TABLE visitors (name TEXT)", "CREATE TABLE migrations (id TEXT)")
-    assert "tables migrations, visitors" in faulty(capsys, store)
+    faulty(capsys, store, "migrations", "visitors")
     assert belated("ledger", "export", "one", "--store", store) == 2
     assert belated("ledger", "migrate", "--store", store) == 2
     assert run(store, "SELECT count(*) FROM pg_class WHERE relname = 'events'") == [(0,)]
 
 
+@pytest.mark.parametrize("kind", KINDS)
 def test_tables_beside_those_of_the_ledger_do_no_harm(store: str) -> None:
     run(store, "CREATE TABLE visitors (name TEXT)", "CREATE INDEX by_kind ON events (kind)")
     assert belated("ledger", "verify", "--store", store) == 0
 
 
+MISSING: list[tuple[str, list[object]]] = [
+    ("DROP INDEX outcomes_by_round", ["outcomes_by_round", "events"]),
+    ("ALTER TABLE events DROP COLUMN mark", ["mark", "events"]),
+    ("DROP TABLE probes", ["probes"]),
+    ("DELETE FROM migrations WHERE number = 2", ["[1, 3"]),
+    ("DELETE FROM migrations", ["[]"]),
+    ("DELETE FROM experiments", [57, "experiment 1"]),
+    ("UPDATE experiments SET position = position + 1", ["'one'", 57, 58]),
+    ("DELETE FROM events WHERE number = 1", ["'one'", 56, "2 to 57", 57]),
+    ("DELETE FROM events WHERE number = 9", ["'one'", 56, 57]),
+    ("UPDATE events SET number = 0 WHERE number = 9", ["'one'", "0 to 57"]),
+    ("UPDATE experiments SET rounds = rounds + 1", ["'one'", 40, 41]),
+]
+
+
 @pytest.mark.parametrize(
-    ("statement", "words"),
-    [
-        ("DROP INDEX outcomes_by_round", "index outcomes_by_round of table events is missing"),
-        ("ALTER TABLE events DROP COLUMN mark", "column mark of table events is missing"),
-        ("DROP TABLE probes", "table probes is missing"),
-        ("DELETE FROM migrations WHERE number = 2", "has the migrations [1, 3"),
-        ("DELETE FROM migrations", "has the migrations []"),
-        ("DELETE FROM experiments", "57 events of experiment 1, which is not there"),
-        ("UPDATE experiments SET position = position + 1", "'one' has 57 events, numbered 1 to 57, where 1 to 58"),
-        ("DELETE FROM events WHERE number = 1", "'one' has 56 events, numbered 2 to 57, where 1 to 57"),
-        ("DELETE FROM events WHERE number = 9", "'one' has 56 events, numbered 1 to 57, where 1 to 57"),
-        ("UPDATE events SET number = 0 WHERE number = 9", "'one' has 57 events, numbered 0 to 57, where 1 to 57"),
-        ("UPDATE experiments SET rounds = rounds + 1", "'one' has 40 decisions, the last of round 40, where 41"),
-    ],
+    ("kind", "statement", "values"),
+    [*(("sqlite", *each) for each in MISSING), *(("postgresql", *each) for each in MISSING[:3])],
 )
-def test_what_is_missing_or_miscounted_is_told(store: str, statement: str, words: str, capsys: Captured) -> None:
+def test_what_is_missing_or_miscounted_is_told(
+    store: str, statement: str, values: list[object], capsys: Captured
+) -> None:
     run(store, statement)
-    assert words in faulty(capsys, store)
+    faulty(capsys, store, *values)
 
 
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "CREATE INDEX outcomes_by_round ON events (experiment, round) WHERE kind = 2",
-        "CREATE UNIQUE INDEX outcomes_by_round ON events (experiment, round) WHERE kind = 3",
-        "CREATE UNIQUE INDEX outcomes_by_round ON events (experiment, number) WHERE kind = 2",
-    ],
-)
-def test_an_index_of_the_same_name_is_not_enough(store: str, statement: str, capsys: Captured) -> None:
-    run(store, "DROP INDEX outcomes_by_round", statement)
-    assert "index outcomes_by_round is not the one that is expected" in faulty(capsys, store)
+OTHER_INDEXES = [
+    "CREATE INDEX outcomes_by_round ON events (experiment, round) WHERE kind = 2",
+    "CREATE UNIQUE INDEX outcomes_by_round ON events (experiment, round) WHERE kind = 3",
+    "CREATE UNIQUE INDEX outcomes_by_round ON events (experiment, number) WHERE kind = 2",
+]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_index_of_the_same_name_is_not_enough(store: str, capsys: Captured) -> None:
+    for statement in OTHER_INDEXES:
+        run(store, "DROP INDEX outcomes_by_round", statement)
+        faulty(capsys, store, "outcomes_by_round")
 
 
 def test_columns_and_keys_of_postgres_are_compared(tmp_path: Path, capsys: Captured) -> None:
     store = Stores.fresh("postgresql", tmp_path)
     play(store)
     run(store, "ALTER TABLE events ALTER COLUMN mark TYPE REAL", "ALTER TABLE events DROP CONSTRAINT events_pkey")
-    said = faulty(capsys, store)
-    assert "column mark of table events is float4, where DOUBLE PRECISION is expected" in said
-    assert "table events has the primary key ()" in said
+    faulty(capsys, store, "mark", "float4", "DOUBLE PRECISION", "()")
 
 
 def test_a_newer_ledger_is_not_called_faulty(store: str, capsys: Captured) -> None:
     run(store, f"INSERT INTO migrations (number, name, applied) VALUES ({NEWEST + 1}, 'to come', 0)")
     for command in (["verify"], ["export", "one"], ["migrate"]):
         assert belated("ledger", *command, "--store", store) == 2
-        assert f"newer belated: it has migration {NEWEST + 1}" in capsys.readouterr().err
+        assert f"migration {NEWEST + 1}" in capsys.readouterr().err
 
 
 def test_an_older_ledger_is_told_to_be_old_and_migrated_on_demand(tmp_path: Path, capsys: Captured) -> None:
@@ -280,20 +286,20 @@ def test_an_older_ledger_is_told_to_be_old_and_migrated_on_demand(tmp_path: Path
     for command in (["verify"], ["export", "button"]):
         assert belated("ledger", *command, "--store", store) == 2
         said = capsys.readouterr()
-        assert f"older belated: it has migration 1, this one needs {NEWEST}; `belated ledger migrate`" in said.err
+        assert [word for word in ("migration 1", str(NEWEST), "belated ledger migrate") if word not in said.err] == []
         assert said.out == ""
     assert path.read_bytes() == before
     assert belated("ledger", "migrate", "--store", store) == 0
     assert f"{NEWEST}: " in capsys.readouterr().out
     assert belated("ledger", "migrate", "--store", store) == 0
-    assert "was up to date" in " ".join(capsys.readouterr().out.split())
+    assert f"{NEWEST}: " not in capsys.readouterr().out
     assert belated("ledger", "verify", "--store", store) == 0
 
 
 def test_an_older_ledger_that_is_damaged_is_faulty(tmp_path: Path, capsys: Captured) -> None:
     path = Path(shutil.copy(DATA / "ledger-v1.sqlite", tmp_path / "ledger.db"))
     run(f"sqlite:///{path}", "DROP INDEX outcomes_by_round")
-    assert "outcomes_by_round of table events is missing" in faulty(capsys, f"sqlite:///{path}")
+    faulty(capsys, f"sqlite:///{path}", "outcomes_by_round")
 
 
 def test_readers_know_what_is_current(store: str) -> None:
@@ -301,5 +307,5 @@ def test_readers_know_what_is_current(store: str) -> None:
     assert isinstance(reader, ReadingLedger)
     reader.close()
     run(store, f"DELETE FROM migrations WHERE number = {NEWEST}")
-    with pytest.raises(OtherVersion, match="older"):
+    with pytest.raises(OtherVersion):
         open_ledger(store, read_only=True)

@@ -1,15 +1,11 @@
 """What a processor answers, case by case: skipped, late, paused, archived, many deadlines, many workers."""
 
-from collections.abc import Iterator
-from contextlib import closing
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from belated.api.types import Deadline
-from belated.ledger import open_ledger
 from belated.ledger.commands import Answer, ApplyDeadlines, Change, Command, Decide, Refused
 from belated.ledger.events import SECOND, Status
 from belated.ledger.processor import CommandProcessor
@@ -17,14 +13,7 @@ from belated.ledger.sql import SqlLedger
 from belated.ledger.verify import verify
 from support.ledger_helpers import observe, together
 from support.protocol_model import IDS, START, UNSEEN, Controls, made, new, plain, read, told
-from support.serving import KINDS, Stores
-
-
-@pytest.fixture(params=KINDS)
-def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SqlLedger]:
-    with closing(open_ledger(Stores.fresh(request.param, tmp_path))) as ledger:
-        assert isinstance(ledger, SqlLedger)
-        yield ledger
+from support.serving import KINDS
 
 
 @pytest.mark.parametrize("learner", ["balanced", "robust", "robust:delay_constant=1"])
@@ -74,6 +63,7 @@ def test_a_missing_outcome_means_the_default_loss_and_a_late_one_is_kept_but_not
     )
 
 
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("fate", ["", UNSEEN])
 def test_more_deadlines_than_are_looked_at_at_once_take_several_turns(
     ledger: SqlLedger, fate: str, monkeypatch: pytest.MonkeyPatch
@@ -141,6 +131,7 @@ def test_a_paused_experiment_repeats_and_learns_but_decides_nothing_new(ledger: 
     assert [event.kind for event in ledger.events(1)] == [1, 1, 4, 2, 5, 1, 6, 2]
 
 
+@pytest.mark.parametrize("kind", KINDS)
 def test_workers_that_work_at_once_end_in_the_same_state(ledger: SqlLedger) -> None:
     for name in ("one", "two"):
         new(ledger, name)

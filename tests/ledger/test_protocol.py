@@ -1,11 +1,8 @@
 """Workers on one ledger against a model of the protocol, whatever comes in whatever order, lost commits included."""
 
 import random
-from collections.abc import Iterator
-from contextlib import closing
 from functools import partial
 from itertools import count
-from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import pytest
@@ -21,7 +18,6 @@ from hypothesis.stateful import (
 )
 
 from belated.api.types import ArmLimit, Deadline, OutcomeScale, Reports, ShareLimits
-from belated.ledger import open_ledger
 from belated.ledger.base import LedgerUnavailable
 from belated.ledger.changing import AddArm, MoveArm, ReportFallbacks, SetLimits
 from belated.ledger.commands import Answer, ApplyDeadlines, Change, Command, Decide, KeepSnapshot, Read
@@ -44,7 +40,6 @@ from support.protocol_model import (
     plain,
     read,
 )
-from support.serving import KINDS, Stores
 
 WORKERS = {"keeps snapshots": 7, "keeps none": 1_000_000, "keeps some": 23}
 IDENTIFIED = st.lists(st.none() | st.sampled_from(IDS), min_size=1, max_size=8)
@@ -139,13 +134,6 @@ KINDS_OF = st.builds(
     st.sampled_from(RULES),
     st.sampled_from(["waits", "defaults"]),
 )
-
-
-@pytest.fixture(params=KINDS)
-def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SqlLedger]:
-    with closing(open_ledger(Stores.fresh(request.param, tmp_path))) as ledger:
-        assert isinstance(ledger, SqlLedger)
-        yield ledger
 
 
 class Workers(RuleBasedStateMachine):
@@ -342,23 +330,41 @@ class Workers(RuleBasedStateMachine):
             self.agree()
 
 
-def test_workers_do_what_the_model_does(ledger: SqlLedger, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("belated.ledger.processor.DEADLINES", 6)
+def play(ledger: SqlLedger, examples: int) -> dict[str, set[int]]:
+    """Run so many examples; the kinds of events that were met, for each kind of experiment."""
     controls = Controls(ledger)
     wanted = settings(
-        max_examples=60 if ledger.writers == 1 else 12,
+        max_examples=examples,
         stateful_step_count=30,
         derandomize=True,
+        database=None,
         deadline=None,
         phases=[Phase.generate],  # add Phase.shrink to see the shortest way to a failure: it takes minutes
         suppress_health_check=list(HealthCheck),
     )
     run_state_machine_as_test(partial(Workers, ledger, controls), settings=wanted)  # type: ignore[arg-type]
-    assert any(ledger.snapshots(record.number) for record in ledger.experiments())
     met: dict[str, set[int]] = {}
     for record in ledger.experiments():
         found = {event.kind for event in ledger.events(record.number)}
         met.setdefault(record.settings.name.partition("-")[0], set()).update(found)
+    return met
+
+
+@pytest.fixture(autouse=True)
+def few_deadlines_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("belated.ledger.processor.DEADLINES", 6)
+
+
+@pytest.mark.parametrize(("kind", "examples"), [("sqlite", 8), ("postgresql", 1)])
+def test_workers_do_what_the_model_does(ledger: SqlLedger, examples: int) -> None:
+    play(ledger, examples)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "examples"), [("sqlite", 60), ("postgresql", 12)])
+def test_workers_do_what_the_model_does_whatever_happens(ledger: SqlLedger, examples: int) -> None:
+    met = play(ledger, examples)
+    assert any(ledger.snapshots(record.number) for record in ledger.experiments())
     changes = {Kind.ADD_ARM, Kind.RETIRE_ARM, Kind.RESTORE_ARM, Kind.LIMITS, Kind.FALLBACKS}
     assert {Kind.OUTCOME, Kind.DEFAULT, Kind.SETTLED} | changes < met["holds"]
     assert {Kind.REPORT, Kind.DEFAULT, Kind.SETTLED} | changes < met[REPORTED]

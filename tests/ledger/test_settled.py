@@ -1,8 +1,6 @@
 """Settled decisions of an experiment: the course of what is known, and going on from what was kept."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import closing
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,21 +10,14 @@ from belated.errors import SnapshotError
 from belated.inference.course import Point, point
 from belated.inference.method import Options
 from belated.inference.sources import method_for_log
-from belated.ledger import open_ledger
 from belated.ledger.base import Ledger
 from belated.ledger.estimates import MOST_ARMS, VERSION, SettledDecisions, Totals, log_of, next_point
 from belated.ledger.events import Event, ExperimentRecord, ExperimentSettings, Hears, Kind
 from belated.live.snapshot import pack
 from support.ledger_helpers import append, decision, experiment, outcome
-from support.serving import Stores
+from support.refusals import refused
 
 ARMS = ["blue", "green", "red"]
-
-
-@pytest.fixture
-def ledger(tmp_path: Path) -> Iterator[Ledger]:
-    with closing(open_ledger(Stores.fresh("sqlite", tmp_path))) as ledger:
-        yield ledger
 
 
 def played(decisions: int, changes: dict[int, tuple[Kind, int]], seed: int = 1) -> list[Event]:
@@ -135,9 +126,9 @@ def test_what_is_kept_goes_on_as_if_nothing_had_been(ledger: Ledger) -> None:
 
 
 def test_what_another_version_kept_is_refused() -> None:
-    with pytest.raises(SnapshotError, match=f"version None, not {VERSION}"):
+    with refused(None, None, VERSION, error=SnapshotError):
         SettledDecisions.from_bytes(pack({"position": 1}, {}), Hears.ARRIVAL)
-    with pytest.raises(SnapshotError, match=f"version 99, not {VERSION}"):
+    with refused(None, 99, VERSION, error=SnapshotError):
         SettledDecisions.from_bytes(pack({"settled": {"version": 99}}, {}), Hears.ARRIVAL)
 
 

@@ -1,25 +1,12 @@
 """When snapshots are kept, and that what was asked for before may be asked for again."""
 
-from collections.abc import Iterator
-from contextlib import closing
 from itertools import pairwise
-from pathlib import Path
 
-import pytest
-
-from belated.ledger import open_ledger
 from belated.ledger.commands import Change, Decide, KeepSnapshot, View
 from belated.ledger.events import Kind, Status
 from belated.ledger.processor import BYTES_AN_EVENT, CommandProcessor
 from belated.ledger.sql import SqlLedger
 from support.ledger_helpers import experiment, settings
-
-
-@pytest.fixture
-def ledger(tmp_path: Path) -> Iterator[SqlLedger]:
-    with closing(open_ledger(f"sqlite:///{tmp_path / 'ledger.db'}")) as ledger:
-        assert isinstance(ledger, SqlLedger)
-        yield ledger
 
 
 def test_a_snapshot_asked_for_again_without_news_is_not_kept_again(ledger: SqlLedger) -> None:

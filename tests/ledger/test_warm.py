@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -40,7 +39,7 @@ print((ran, cache_directory() is not None, len(list(cache_directory().rglob("*.n
 
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, *arguments], env={**os.environ, **environment}, capture_output=True, text=True, timeout=300
+        [sys.executable, *arguments], env={**os.environ, **environment}, capture_output=True, text=True
     )
 
 
@@ -58,28 +57,35 @@ def test_where_another_process_cannot_be_started_this_one_compiles(
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     monkeypatch.setattr(warm, "is_in_cache", lambda learner: False)
     warm.Warmth().ensure("balanced")
-    assert "compiling balanced in another process failed" in caplog.text
+    (record,) = caplog.records
+    assert (record.name, record.levelname) == ("belated.ledger", "WARNING")
+    assert "balanced" in str(record.args)
+
+
+def written(folder: Path) -> dict[Path, int]:
+    """When compiled code was written."""
+    return {path: path.stat().st_mtime_ns for path in folder.rglob("*.nb[ic]")}
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_belated_warm_fills_the_cache_and_says_so(tmp_path: Path) -> None:
     cache = {"NUMBA_CACHE_DIR": str(tmp_path)}
     assert run("-c", CHECK, "ucb", "guarded", **cache).stdout.strip() == "[False, False]"
-    begun = time.monotonic()
     done = run("-m", "belated.cli", "warm", "ucb", **cache)
-    cold = time.monotonic() - begun
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
     assert "ucb" in done.stderr
     assert run("-c", CHECK, "ucb", "guarded", **cache).stdout.strip() == "[True, False]"
-    begun = time.monotonic()
+    compiled = written(tmp_path)
     assert run("-m", "belated.cli", "warm", "ucb", **cache).returncode == 0
-    assert time.monotonic() - begun < cold
+    assert written(tmp_path) == compiled != {}  # nothing is compiled again
     refused = run("-m", "belated.cli", "warm", "nobody", **cache)
     assert refused.returncode == 2
     assert "nobody" in refused.stderr
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("cached", [True, False])
 def test_a_process_that_meets_a_learner_has_it_compiled_elsewhere(tmp_path: Path, cached: bool) -> None:
     """Where no folder can be written, a temporary one is shared with the process that compiles."""

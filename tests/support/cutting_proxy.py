@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Literal, Self
 from urllib.parse import urlsplit, urlunsplit
+from support.waiting import SECONDS
 
 How = Literal["before", "farewell", "after", "reply", "late", "committed"]
 """When the way is cut.
@@ -57,6 +58,7 @@ class _Way:
         is_typed = False
         with suppress(OSError):
             while data := self._client.recv(65536):
+                self._proxy.moves.wait()
                 waiting += data
                 while message := _first(waiting, is_typed):
                     waiting = waiting[len(message) :]
@@ -92,6 +94,7 @@ class _Way:
         """What the server says; until its end, so that it reads all that it was sent."""
         with suppress(OSError):
             while data := self._server.recv(65536):
+                self._proxy.moves.wait()
                 cut = self._proxy.cut
                 if cut is not None and cut.how == "committed" and not cut.done and _COMMITTED in data:
                     cut.done = True
@@ -124,7 +127,7 @@ class _Way:
 
     def join(self) -> None:
         for thread in self._threads:
-            thread.join(10)
+            thread.join(SECONDS)
             assert not thread.is_alive()
 
 
@@ -144,6 +147,9 @@ class Proxy:
         self.cut: Cut | None = None
         self.swallows = False
         """Whether new connections pass nothing on."""
+        self.moves = threading.Event()
+        """What is on its way goes on only while this is set."""
+        self.moves.set()
         self.messages = 0
         parts = urlsplit(url)
         assert parts.hostname is not None
@@ -183,6 +189,24 @@ class Proxy:
         for way in self._ways:
             way.swallows = True
 
+    @contextmanager
+    def silent(self) -> Iterator[None]:
+        """Swallow all that is sent, also on new connections."""
+        self.swallow(new_ones=True)
+        try:
+            yield
+        finally:
+            self.swallows = False
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Hold up all that is sent until the end, as a server does that is frozen: connections can be made."""
+        self.moves.clear()
+        try:
+            yield
+        finally:
+            self.moves.set()
+
     def count(self) -> Cut | None:
         """Count a message: whether the way is cut at it."""
         with self._lock:
@@ -215,7 +239,7 @@ class Proxy:
             listening.shutdown(socket.SHUT_RDWR)
             listening.close()
             assert self._accepting is not None
-            self._accepting.join(10)
+            self._accepting.join(SECONDS)
         for way in self._ways:
             way.end()
 
