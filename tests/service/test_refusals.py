@@ -1,4 +1,7 @@
-"""What the service refuses: with a status, a code, a field and a sentence; and nothing of it is recorded."""
+"""What the service refuses: with a status, a code and a field; and nothing of it is recorded.
+
+The ledger has no part in it: one store will do.
+"""
 
 import json
 from collections.abc import Iterator
@@ -22,15 +25,15 @@ from support.http_helpers import (
     state,
     talk,
 )
-from support.serving import KINDS, Server
+from support.serving import Server
 
 MOST = 1 << 20
 """Bytes of a body."""
 
 
-@pytest.fixture(scope="module", params=KINDS)
-def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with serving(request.param, tmp_path_factory) as running, talk(running) as http:
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with serving("sqlite", tmp_path_factory) as running, talk(running) as http:
         create(http, "kept")
         decide(http, "kept", "d", "e")
         yield running
@@ -54,42 +57,42 @@ def outcome(**changed: Any) -> Body:
     return {"decision": "d", "loss": 0.5} | changed
 
 
-# body, field, words that the message must have
+# body, field, what the message must name
 OUTCOMES: dict[str, tuple[Any, str | None, list[str]]] = {
-    "loss too large": (outcome(loss=1.5), "loss", ["1.5", "a number from 0 to 1"]),
-    "loss too small": (outcome(loss=-0.1), "loss", ["-0.1", "a number from 0 to 1"]),
-    "loss a word": (outcome(loss="x"), "loss", ["'x'", "a number from 0 to 1"]),
-    "loss a truth": (outcome(loss=True), "loss", ["true", "a number from 0 to 1"]),
-    "reward too large": ({"decision": "d", "reward": 2}, "reward", ["2", "a number from 0 to 1"]),
-    "loss and reward": (outcome(reward=0.5), "loss", ["loss", "reward", "not both"]),
-    "neither loss nor reward": ({"decision": "d"}, "loss", ["loss", "reward", "needed"]),
-    "no decision": ({"loss": 0.5}, "decision", ["decision", "missing"]),
-    "a number for a decision": (outcome(decision=5), "decision", ["5", "an id of 1 to 128"]),
-    "an empty decision": (outcome(decision=""), "decision", ["''", "1 to 128"]),
+    "loss too large": (outcome(loss=1.5), "loss", ["1.5"]),
+    "loss too small": (outcome(loss=-0.1), "loss", ["-0.1"]),
+    "loss a word": (outcome(loss="x"), "loss", ["'x'"]),
+    "loss a truth": (outcome(loss=True), "loss", ["true"]),
+    "reward too large": ({"decision": "d", "reward": 2}, "reward", ["2"]),
+    "loss and reward": (outcome(reward=0.5), "loss", ["loss", "reward"]),
+    "neither loss nor reward": ({"decision": "d"}, "loss", ["loss", "reward"]),
+    "no decision": ({"loss": 0.5}, "decision", ["decision"]),
+    "a number for a decision": (outcome(decision=5), "decision", ["5"]),
+    "an empty decision": (outcome(decision=""), "decision", ["''"]),
     "a space in a decision": (outcome(decision="a b"), "decision", ["'a b'"]),
-    "a long decision": (outcome(decision="i" * 129), "decision", ["iiii", "1 to 128"]),
-    "an unknown field": (outcome(colour="blue"), "colour", ["colour", "decision, loss, reward"]),
-    "the second of a list": ([outcome(), outcome(loss=7)], "[1].loss", ["7", "a number from 0 to 1"]),
-    "both in a list": ([outcome(), outcome(reward=1)], "[1].loss", ["loss", "reward", "not both"]),
-    "an empty list": ([], None, ["[]", "a list of 1 to 1,000"]),
-    "too many": ([outcome()] * 1001, None, ["a list of 1 to 1,000"]),
+    "a long decision": (outcome(decision="i" * 129), "decision", ["iiii"]),
+    "an unknown field": (outcome(colour="blue"), "colour", ["colour"]),
+    "the second of a list": ([outcome(), outcome(loss=7)], "[1].loss", ["7"]),
+    "both in a list": ([outcome(), outcome(reward=1)], "[1].loss", ["loss", "reward"]),
+    "an empty list": ([], None, ["[]"]),
+    "too many": ([outcome()] * 1001, None, []),
     "a number": (
         17,
         None,
-        ["17", "an object with decision, loss, reward, value, report, final or a list of 1 to 1,000"],
+        ["17"],
     ),
-    "a list in a list": ([[outcome()]], "[0]", ["object"]),
+    "a list in a list": ([[outcome()]], "[0]", []),
 }
 DECISIONS: dict[str, tuple[Any, str | None, list[str]]] = {
-    "too many": ([{}] * 1001, None, ["a list of 1 to 1,000"]),
-    "one wrong among many": ([{"id": "new"}] * 999 + [{"id": 5}], "[999].id", ["5", "an id of 1 to 128"]),
-    "an empty list": ([], None, ["[]", "a list of 1 to 1,000"]),
+    "too many": ([{}] * 1001, None, []),
+    "one wrong among many": ([{"id": "new"}] * 999 + [{"id": 5}], "[999].id", ["5"]),
+    "an empty list": ([], None, ["[]"]),
     "an unknown field": ({"name": "new"}, "name", ["name", "id"]),
-    "an empty id": ({"id": ""}, "id", ["''", "1 to 128"]),
-    "a long id": ({"id": "i" * 129}, "id", ["iiii", "1 to 128"]),
+    "an empty id": ({"id": ""}, "id", ["''"]),
+    "a long id": ({"id": "i" * 129}, "id", ["iiii"]),
     "an id that is no ASCII": ({"id": "visité"}, "id", ["'visité'"]),
     "an id with a zero": ({"id": "a\0b"}, "id", ["a\\x00b"]),
-    "an id with a line break": ({"id": "new\n"}, "id", ["'new\\n'", "visible ASCII"]),
+    "an id with a line break": ({"id": "new\n"}, "id", ["'new\\n'"]),
 }
 
 
@@ -98,59 +101,59 @@ def experiment(**changed: Any) -> Body:
 
 
 CREATIONS: dict[str, tuple[Any, str | None, list[str]]] = {
-    "too many arms": (experiment(arms=10_001), "arms", ["10001", "a number of arms from 2 to 10,000"]),
-    "too many labels": (experiment(arms=list(range(10_001))), "arms", ["[0, 1", "a list of 2 to 10,000 labels"]),
-    "one arm": (experiment(arms=1), "arms", ["1", "a number of arms from 2 to 10,000"]),
-    "one label": (experiment(arms=["x"]), "arms", ["['x']", "a list of 2 to 10,000 labels"]),
-    "the same arm twice": (experiment(arms=["x", "y", "x"]), "arms", ["'x'", "twice"]),
+    "too many arms": (experiment(arms=10_001), "arms", ["10001"]),
+    "too many labels": (experiment(arms=list(range(10_001))), "arms", ["[0, 1"]),
+    "one arm": (experiment(arms=1), "arms", ["1"]),
+    "one label": (experiment(arms=["x"]), "arms", ["['x']"]),
+    "the same arm twice": (experiment(arms=["x", "y", "x"]), "arms", ["'x'"]),
     "a label that is a fraction": (
         experiment(arms=["x", 0.5]),
         "arms[1]",
-        ["0.5", "a text of 1 to 200 characters or a whole number"],
+        ["0.5"],
     ),
-    "an empty label": (experiment(arms=["x", ""]), "arms[1]", ["''", "a text of 1 to 200 characters"]),
-    "arms in a word": (experiment(arms="xy"), "arms", ["'xy'", "a list of 2 to 10,000 labels or a number of arms"]),
-    "an unknown learner": (experiment(learner="robst"), "learner", ["'robst'", "balanced", "mean 'robust'"]),
+    "an empty label": (experiment(arms=["x", ""]), "arms[1]", ["''"]),
+    "arms in a word": (experiment(arms="xy"), "arms", ["'xy'"]),
+    "an unknown learner": (experiment(learner="robst"), "learner", ["'robst'", "balanced", "'robust'"]),
     "an unknown parameter": (
         experiment(parameters={"kapa": 1}),
         "parameters.kapa",
-        ["'kapa'", "mean 'kappa'"],
+        ["'kapa'", "'kappa'"],
     ),
-    "a word for a parameter": (experiment(parameters={"kappa": []}), "parameters.kappa", ["[]", "a number or a text"]),
+    "a word for a parameter": (experiment(parameters={"kappa": []}), "parameters.kappa", ["[]"]),
     "a learner that must know": (experiment(learner="damped"), "parameters.longest_delay", ["damped", "longest_delay"]),
     "a learner that needs delays": (
         experiment(learner="exp3_delayed", parameters={"horizon": 100, "total_delay": 10}),
         "learner",
-        ["exp3_delayed", "must know the delay"],
+        ["exp3_delayed"],
     ),
-    "a long name": (experiment(name="n" * 101), "name", ["nnnn", "1 to 100"]),
-    "a name with a slash": (experiment(name="a/b"), "name", ["'a/b'", "letters, digits"]),
-    "an empty name": (experiment(name=""), "name", ["''", "1 to 100"]),
-    "a name with a line break": (experiment(name="new\n"), "name", ["'new\\n'", "letters, digits"]),
-    "no name": ({"arms": 2}, "name", ["name", "missing"]),
-    "a negative seed": (experiment(seed=-1), "seed", ["-1", "a whole number from 0 to"]),
-    "a large seed": (experiment(seed=MOST_SEED + 1), "seed", [str(MOST_SEED + 1), f"to {MOST_SEED:,}"]),
-    "another word for missing": (experiment(missing="never"), "missing", ["'never'", "wait"]),
-    "no time": (experiment(missing={"deadline": 0, "loss": 1}), "missing.deadline", ["0", "a number above 0"]),
+    "a long name": (experiment(name="n" * 101), "name", ["nnnn"]),
+    "a name with a slash": (experiment(name="a/b"), "name", ["'a/b'"]),
+    "an empty name": (experiment(name=""), "name", ["''"]),
+    "a name with a line break": (experiment(name="new\n"), "name", ["'new\\n'"]),
+    "no name": ({"arms": 2}, "name", ["name"]),
+    "a negative seed": (experiment(seed=-1), "seed", ["-1"]),
+    "a large seed": (experiment(seed=MOST_SEED + 1), "seed", [str(MOST_SEED + 1), f"{MOST_SEED:,}"]),
+    "another word for missing": (experiment(missing="never"), "missing", ["'never'"]),
+    "no time": (experiment(missing={"deadline": 0, "loss": 1}), "missing.deadline", ["0"]),
     "much time": (
         experiment(missing={"deadline": 10 * MOST_SECONDS, "loss": 1}),
         "missing.deadline",
-        [str(10 * MOST_SECONDS), f"at most {MOST_SECONDS:,}"],
+        [str(10 * MOST_SECONDS), f"{MOST_SECONDS:,}"],
     ),
     "a default loss too large": (
         experiment(missing={"deadline": 5, "loss": 2}),
         "missing.loss",
-        ["2", "a number from 0 to 1"],
+        ["2"],
     ),
-    "an unknown field": (experiment(weights=[1, 2]), "weights", ["weights", "name, arms, learner"]),
-    "a list": ([experiment()], None, ["object"]),
+    "an unknown field": (experiment(weights=[1, 2]), "weights", ["weights"]),
+    "a list": ([experiment()], None, []),
 }
 
 
 def refuse(http: httpx.Client, path: str, case: tuple[Any, str | None, list[str]]) -> None:
-    body, field, words = case
+    body, field, named = case
     message = problem(http.post(path, json=body), 422, "invalid", field)
-    assert [word for word in words if word not in message] == [], message
+    assert [value for value in named if value not in message] == [], message
     assert len(message) < 800
 
 
@@ -174,21 +177,21 @@ def test_an_experiment_that_cannot_be_is_refused(http: httpx.Client, case: str) 
 
 @pytest.mark.usefixtures("unchanged")
 @pytest.mark.parametrize(
-    ("path", "field", "words"),
+    ("path", "field", "named"),
     [
-        (f"{EXPERIMENTS}?status=gone", "status", ["'gone'", "all or active or paused or archived"]),
-        (f"{at('kept')}?digest=1", "digest", ["'1'", "false or true"]),
+        (f"{EXPERIMENTS}?status=gone", "status", ["'gone'"]),
+        (f"{at('kept')}?digest=1", "digest", ["'1'"]),
         (f"{at('kept')}?colour=blue", "colour", ["'colour'", "digest"]),
-        (f"{at('kept', 'ledger')}?format=xml", "format", ["'xml'", "ndjson or csv or parquet"]),
-        (f"{at('kept', 'ledger')}?after=-1", "after", ["'-1'", "at least 0"]),
-        (f"{at('kept', 'ledger')}?after=%D9%A3", "after", ["at least 0"]),
-        (f"{at('kept', 'ledger')}?after=", "after", ["''", "at least 0"]),
-        (f"{at('kept', 'ledger')}?after={10**30}", "after", [str(10**30), "at least 0"]),
+        (f"{at('kept', 'ledger')}?format=xml", "format", ["'xml'"]),
+        (f"{at('kept', 'ledger')}?after=-1", "after", ["'-1'"]),
+        (f"{at('kept', 'ledger')}?after=%D9%A3", "after", []),
+        (f"{at('kept', 'ledger')}?after=", "after", ["''"]),
+        (f"{at('kept', 'ledger')}?after={10**30}", "after", [str(10**30)]),
     ],
 )
-def test_a_question_that_makes_no_sense_is_refused(http: httpx.Client, path: str, field: str, words: list[str]) -> None:
+def test_a_question_that_makes_no_sense_is_refused(http: httpx.Client, path: str, field: str, named: list[str]) -> None:
     message = problem(http.get(path), 422, "invalid", field)
-    assert [word for word in words if word not in message] == [], message
+    assert [value for value in named if value not in message] == [], message
 
 
 BROKEN = {
@@ -246,7 +249,7 @@ def test_a_body_up_to_the_limit_is_read_and_one_beyond_is_not(server: Server, ht
         pieces = http.post(path, content=(padded(size)[k : k + 50_000] for k in range(0, size, 50_000)))
         assert [whole.status_code, pieces.status_code] == [status, status]
     for response in (whole, pieces):
-        assert "1,048,576 bytes" in problem(response, 413, "too_large")
+        assert f"{MOST:,}" in problem(response, 413, "too_large")
     assert http.get("/readyz").status_code == 200
 
 
@@ -273,3 +276,56 @@ def test_a_body_that_nobody_asked_for_does_not_disturb(http: httpx.Client) -> No
     for path in (at("kept", "pause"), at("kept", "resume")):
         assert http.post(path, content=b"x" * 300_000).status_code == 200
     assert http.request("GET", at("kept"), content=b'{"loss": 1.5}').status_code == 200
+
+
+def test_a_learner_cannot_be_told_to_wait_here_but_the_service_can(http: httpx.Client) -> None:
+    for field, body in (
+        ("parameters.settled", {"learner": "ucb", "parameters": {"settled": 10}}),
+        ("parameters.settled", {"learner": "ucb:settled=10"}),
+    ):
+        problem(http.post(EXPERIMENTS, json={"name": "s", "arms": 2, **body}), 422, "invalid", field)
+
+
+@pytest.mark.parametrize("floor", [-0.1, 1.5, "much", None, 0.26])
+def test_bad_floors_are_refused_by_name(http: httpx.Client, floor: object) -> None:
+    body = {"name": "unmade", "arms": 4, "learner": "ucb", "share_floor": floor}
+    problem(http.post(EXPERIMENTS, json=body), 422, "invalid", "share_floor")
+    assert http.get(at("unmade")).status_code == 404
+
+
+def test_a_floor_is_not_the_learners(http: httpx.Client) -> None:
+    for body in (
+        {"learner": "ucb", "parameters": {"share_floor": 0.1}},
+        {"learner": "ucb", "parameters": {"share_floor": 0}},
+        {"learner": "ucb:share_floor=0.1"},
+    ):
+        response = http.post(EXPERIMENTS, json={"name": "unmade", "arms": 2, **body})
+        problem(response, 422, "invalid", "parameters.share_floor")
+
+
+@pytest.mark.parametrize("path", ["/v1", "/v2/experiments", at("some", "nothing"), at("a/b"), EXPERIMENTS + "/"])
+def test_where_there_is_nothing_the_path_is_named(http: httpx.Client, path: str) -> None:
+    assert path in problem(http.get(path), 404, "not_found")
+
+
+@pytest.mark.parametrize("name", ["nobody", "%00", "%FF", "%F0%9F%98%80", "n" * 5000, "..%20"])
+def test_an_unknown_experiment_is_not_found_whatever_it_is_called(http: httpx.Client, name: str) -> None:
+    """No name makes the ledger look broken: not one that a database refuses to look for either."""
+    for rest in ((), ("ledger",), ("stream",)):
+        problem(http.get(at(name, *rest)), 404, "unknown_experiment", "name")
+    for rest in (("pause",), ("resume",), ("archive",), ("decisions",)):
+        problem(http.post(at(name, *rest)), 404, "unknown_experiment", "name")
+    problem(http.post(at(name, "outcomes"), json={"decision": "d", "loss": 0}), 404, "unknown_experiment", "name")
+    assert http.get("/readyz").status_code == 200
+
+
+def test_a_wrong_method_is_told_the_right_ones(http: httpx.Client) -> None:
+    for method, path, allowed in (
+        ("PUT", EXPERIMENTS, "GET, HEAD, POST"),
+        ("DELETE", at("some"), "GET, HEAD"),
+        ("GET", at("some", "decisions"), "POST"),
+        ("PATCH", "/healthz", "GET, HEAD"),
+    ):
+        response = http.request(method, path)
+        assert response.headers["allow"] == allowed
+        assert method in problem(response, 405, "wrong_method")

