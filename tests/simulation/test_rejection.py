@@ -1,15 +1,10 @@
 """The rejection method: a learner on a log that somebody else made."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-import belated
 from belated import learners
 from belated.core.rounds import FOREVER
 from belated.core.shares import draw_arm
@@ -255,38 +250,3 @@ def test_a_learner_may_wait_for_longer_than_can_be_counted() -> None:
         run = Rejection(learners.tune("ucb", settled=settled), 2, 50)
         run.offer(rows)
         assert run.count("outstanding") == run.count("round") - 1
-
-
-PLAIN = """
-import sys
-import numpy as np
-from belated import learners
-from belated.core import kernels
-from belated.simulation.rejection import LoggedRows, Rejection
-
-assert kernels.COMPILED == (sys.argv[2] == "compiled")
-rng = np.random.default_rng(1)
-arms, losses = rng.integers(0, 3, 400), rng.random(400)
-delays = np.where(rng.random(400) < 0.1, 1 << 62, rng.integers(0, 9, 400))
-rows = LoggedRows(arms, losses, delays, np.array([0.5, 0.3, 0.2])[arms], rng.random(400), rng.random(400), 0.2)
-out = {}
-for name in ("guarded", "thompson", "ucb", "balanced", "hybrid_skipping", "exp3"):
-    notes = Rejection(learners.tune(name), 3, 80).offer(rows)
-    out |= {f"{name}/accepted": notes.accepted, f"{name}/weights": notes.weights, f"{name}/baselines": notes.baselines}
-np.savez(sys.argv[1], **out)
-"""
-
-
-def test_plain_python_gives_the_same_numbers(tmp_path: Path) -> None:
-    paths = f"{Path(belated.__file__).parents[1]}{os.pathsep}{Path(__file__).parents[1]}"
-    for name, more in (("compiled", {}), ("plain", {"NUMBA_DISABLE_JIT": "1"})):
-        subprocess.run(
-            [sys.executable, "-W", "error", "-c", PLAIN, str(tmp_path / f"{name}.npz"), name],
-            check=True,
-            env={**os.environ, "PYTHONPATH": paths, **more},
-        )
-    compiled, plain = np.load(tmp_path / "compiled.npz"), np.load(tmp_path / "plain.npz")
-    assert len(compiled.files) == 18
-    for name in compiled.files:
-        np.testing.assert_allclose(plain[name], compiled[name], rtol=1e-12, atol=1e-15, err_msg=name)
-        assert not name.endswith("accepted") or 40 < compiled[name].max() < 120
