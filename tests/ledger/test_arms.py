@@ -438,7 +438,7 @@ def test_an_old_ledger_takes_the_new_commands(tmp_path: Path) -> None:
         assert arm not in {str(each) for each in drawn}
         worker.run([KeepSnapshot(name)])
         (now,) = [each for each in ledger.experiments() if each.settings.name == name]
-        assert [fault for fault in verify(ledger, now).faults if None not in fault] == []
+        assert verify(ledger, now, tolerance=1e-9).faults == []  # other processors differ in the last bits
         assert read(CommandProcessor(ledger), name).state.digest() == read(worker, name).state.digest()
         outlines = {each.name: each.arms for each in ledger.outlines()}
         assert outlines[name] == len(record.settings.arms)
