@@ -1,6 +1,7 @@
 # make run      set everything up, run the headline comparison and a quick league with its report
 # make test     set everything up and run the tests
 # make check    format, lint, types, all tests, the slow ones too: the gate
+# make mutants  break the package in 100 places and list those that the tests do not notice (Python 3.12 or newer)
 # make picture  draw the picture of the service's pages that README shows
 # make bench    measure speed, memory and start-up
 
@@ -16,7 +17,7 @@ apt = if ! command -v apt-get > /dev/null; then echo "$(2) Install it; there is 
 	else echo "$(2) Have root run: apt-get install --no-install-recommends $(1)" >&2; exit 1; fi; \
 	$$sudo apt-get update -q && $$sudo apt-get install -y -q --no-install-recommends $(1)
 
-.PHONY: run test test-openapi test-rest check browser wrk picture bench format clean
+.PHONY: run test check browser wrk mutants picture bench format clean
 
 run: $(READY)
 	$(BIN)/belated compare
@@ -25,20 +26,14 @@ run: $(READY)
 	@echo "To see the service and its pages with a lively shop: $(BIN)/belated demo"
 
 # Compile once, then test, four at a time: many tests wait. Temporary files go to memory where there is room: most of the time of a commit is
-# the disk's. schemathesis gives its tests one name, by which pytest-xdist tells tests apart, so they go by themselves.
+# the disk's.
 SHM := $(shell test -w /dev/shm && echo /dev/shm)
 PYTEST := $(if $(SHM),TMPDIR=$(SHM)) $(BIN)/python -m pytest
 WHICH ?= not slow
 
 test: $(READY) browser
 	$(BIN)/python tests/support/compile_all.py
-	$(MAKE) --no-print-directory --jobs 2 test-openapi test-rest
-
-test-openapi:
-	$(PYTEST) tests/service/test_openapi.py
-
-test-rest:
-	$(PYTEST) --numprocesses 4 --dist loadfile --no-loadscope-reorder --ignore tests/service/test_openapi.py -m "$(WHICH)"
+	$(PYTEST) --numprocesses 4 --dist loadfile --no-loadscope-reorder -m "$(WHICH)"
 
 check: $(READY) browser
 	$(BIN)/ruff format --check .
@@ -49,6 +44,10 @@ check: $(READY) browser
 # tests open pages in Chromium, the system's or the one that `playwright install chromium` brings
 browser: $(READY)
 	@PYTHONPATH=tests $(BIN)/python -m support.browser > /dev/null || { $(call apt,chromium,Tests of pages need Chromium.); }
+
+mutants: $(READY) browser
+	$(BIN)/python experiments/mutants.py map
+	$(BIN)/python experiments/mutants.py run --seed $(or $(SEED),1)
 
 # benchmarks of the service are loaded by wrk
 wrk:

@@ -306,6 +306,24 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def read_calls(folder: Path) -> tuple[dict[str, float], dict[str, set[str]], dict[str, set[str]]]:
+    """Return the duration of each test, the tests that call each function, and those whose processes call it."""
+    seconds: dict[str, float] = {}
+    calls: dict[str, set[str]] = defaultdict(set)
+    of_files: dict[str, set[str]] = defaultdict(set)
+    for path in folder.glob("*.jsonl"):
+        for line in path.read_text().split("\n"):
+            try:
+                test, found, took = json.loads(line)
+            except ValueError:
+                continue  # its process was killed while it wrote
+            if took is not None:
+                seconds[test] = took
+            for function in found:
+                (calls if took is not None else of_files)[function].add(test)
+    return seconds, calls, of_files
+
+
 def make_map(arguments: argparse.Namespace) -> int:
     """Run the tests, and write down what they call."""
     if sys.version_info < (3, 12):
@@ -330,16 +348,7 @@ def make_map(arguments: argparse.Namespace) -> int:
         "loadfile",
     ]
     status = subprocess.call([*command, "--timeout=600", *tests], cwd=ROOT, env=environment)
-    seconds: dict[str, float] = {}
-    calls: dict[str, set[str]] = defaultdict(set)
-    of_files: dict[str, set[str]] = defaultdict(set)
-    for path in folder.glob("*.jsonl"):
-        for line in path.read_text().splitlines():
-            test, found, took = json.loads(line)
-            if took is not None:
-                seconds[test] = took
-            for function in found:
-                (calls if took is not None else of_files)[function].add(test)
+    seconds, calls, of_files = read_calls(folder)
     by_file: dict[str, list[str]] = defaultdict(list)
     for test in seconds:
         by_file[test.partition("::")[0]].append(test)
