@@ -113,7 +113,7 @@ def test_what_is_outstanding_still_settles(server: Server, capsys: Captured, lea
         held = [("settled", 1, None)] if learn == "deadline" else []
         assert late == [*held, ("default", 2, None), ("default", 3, "c")]
         check(server, name, state(http, name))
-        assert "failed" not in server.log.read_text()
+        assert "ERROR" not in server.log.read_text()
 
 
 def make_old(server: Server, name: str, days: int) -> None:
@@ -168,7 +168,7 @@ def test_the_service_forgets_by_age(kind: str, tmp_path_factory: pytest.TempPath
             assert until(lambda: [(each.ids, each.through) for each in ledger.erasures()]) == [(2, 2)]
         late = http.post(at("one", "outcomes"), json={"decision": "b", "loss": 0.5})
         problem(late, 404, "unknown_decision", "decision")
-        assert "failed" not in server.log.read_text()
+        assert "ERROR" not in server.log.read_text()
 
 
 def test_the_service_forgets_again_and_again(tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -178,4 +178,4 @@ def test_the_service_forgets_again_and_again(tmp_path_factory: pytest.TempPathFa
             decide(http, "one", f"n{k}")
             until(lambda: {each["decision"] for each in rows(http, "one")} == {None})
         check(server, "one", state(http, "one"))
-        assert "failed" not in server.log.read_text()
+        assert "ERROR" not in server.log.read_text()

@@ -146,6 +146,5 @@ def test_after_all_that_the_same_worker_is_ready_and_its_ledger_in_order(server:
         events = rows(connection, "fuzzed")
         assert [event["number"] for event in events] == list(range(1, state(connection, "fuzzed")["events"] + 1))
         assert connection.post(at("fuzzed", "decisions"), json={"id": "last"}).status_code == 200
-    log = server.log.read_text()
-    assert log.count("belated serves") == 1
-    assert "Traceback" not in log
+    assert is_alive(server.pid)
+    assert "Traceback" not in server.log.read_text()
