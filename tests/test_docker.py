@@ -7,7 +7,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import yaml  # type: ignore[import-untyped]
 
 from belated.cli.parser import parser
 from support.ports import free_port
+from support.waiting import until
 
 ROOT = Path(__file__).parent.parent
 
@@ -128,19 +129,18 @@ def test_the_commands_of_the_dockerfile_work_without_docker(tmp_path: Path) -> N
     health = json.loads(given("HEALTHCHECK")[0].partition("CMD ")[2])
     check = shlex.join(health).replace(":8000", f":{port}")
     command[0] = str(home / "bin" / command[0])
-    with subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL) as process:
+    with subprocess.Popen(command, cwd=tmp_path, env=environment) as process:
+
+        def is_healthy() -> bool:
+            assert process.poll() is None
+            with suppress(httpx.TransportError):
+                return httpx.get(f"http://127.0.0.1:{port}/healthz", timeout=60).status_code == 200
+            return False
+
         try:
-            end = time.monotonic() + 500  # with nothing compiled yet, on a busy machine
-            while True:
-                try:
-                    assert httpx.get(f"http://127.0.0.1:{port}/healthz", timeout=5).status_code == 200
-                    break
-                except httpx.TransportError:
-                    assert process.poll() is None
-                    assert time.monotonic() < end
-                    time.sleep(0.05)
+            until(is_healthy, 1000)  # with nothing compiled yet, on a busy machine
             run(check)
         finally:
             process.terminate()
-            process.wait(40)
+            process.wait()
     assert subprocess.run(check, shell=True, env=environment, capture_output=True).returncode != 0

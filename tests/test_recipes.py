@@ -3,8 +3,8 @@
 import asyncio
 import importlib.util
 import re
+import runpy
 import sqlite3
-import subprocess
 import sys
 import textwrap
 from collections.abc import AsyncIterator, Iterator
@@ -134,7 +134,7 @@ def test_django(service: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest
     monkeypatch.setenv("BELATED_URL", f"http://127.0.0.1:{free_port()}")
     assert shown(late) == "blue"
     assert visitor.post("/buy/").status_code == 200
-    assert f"the purchase of {visit} was not reported" in caplog.text
+    assert [record for record in caplog.records if visit in record.getMessage() and record.levelname == "WARNING"]
     shop.client().close()
 
 
@@ -179,21 +179,30 @@ def test_cron(service: Client, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
         buy("v3")
         dies = sqlite3.connect(tmp_path / "shop.db")
         dies.set_trace_callback(lambda statement: dies.interrupt() if statement.startswith("UPDATE") else None)
-        with closing(dies), pytest.raises(sqlite3.OperationalError, match="interrupted"):
+        with closing(dies), pytest.raises(sqlite3.OperationalError):
             job.report_new(service, dies)
         assert outcomes(service, "cron") == {"v0": 1.0, "v1": 1.0, "v2": 1.0, "v3": 1.0}
         assert job.report_new(service, shop) == {"repeated": 1}
         assert shop.execute("SELECT count(*) FROM purchases WHERE receipt IS NULL").fetchone() == (0,)
 
 
-def test_cron_from_the_command_line(service: Client, tmp_path: Path) -> None:
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str, *words: str | Path) -> str:
+    """Run a recipe as a program; return what it prints."""
+    monkeypatch.setattr(sys, "argv", [name, *map(str, words)])
+    runpy.run_path(str(RECIPES / f"{name}.py"), run_name="__main__")
+    return capsys.readouterr().out
+
+
+def test_cron_from_the_command_line(
+    service: Client, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "shop.db"
     service.create("button", ["green", "red"], seed=1)
-    run: list[str | Path] = [sys.executable, "-W", "error", RECIPES / "cron_conversions.py", tmp_path / "shop.db"]
-    assert subprocess.run(run, capture_output=True, text=True, check=True).stdout == "nothing new\n"
+    assert run(capsys, monkeypatch, "cron_conversions", path) == "nothing new\n"
     service.decide("button", "cron-visit")
-    with closing(sqlite3.connect(tmp_path / "shop.db")) as shop, shop:
+    with closing(sqlite3.connect(path)) as shop, shop:
         shop.execute("INSERT INTO purchases (visit, amount) VALUES ('cron-visit', 9.9)")
-    assert subprocess.run(run, capture_output=True, text=True, check=True).stdout == "1 used\n"
+    assert run(capsys, monkeypatch, "cron_conversions", path) == "1 used\n"
 
 
 def test_export(service: Client, monkeypatch: pytest.MonkeyPatch, server: Server, tmp_path: Path) -> None:
@@ -215,15 +224,17 @@ def test_export(service: Client, monkeypatch: pytest.MonkeyPatch, server: Server
     frame = polars.read_parquet(folder / "*.parquet").sort("number")
     assert frame["number"].to_list() == list(range(1, 33))
     assert frame["decision"].to_list() == [str(event.decision) for event in service.ledger("export")]
-    with pytest.raises(httpx.HTTPStatusError, match="401"):
+    with pytest.raises(httpx.HTTPStatusError) as refused:
         job.export(server.url, "wrong", "export", tmp_path / "refused")
+    assert refused.value.response.status_code == 401
     assert list((tmp_path / "refused").glob("*.parquet")) == []
 
 
-def test_export_from_the_command_line(service: Client, tmp_path: Path) -> None:
-    run: list[str | Path] = [sys.executable, "-W", "error", RECIPES / "nightly_export.py"]
-    run += ["export-from-the-command-line", tmp_path]
-    assert subprocess.run(run, capture_output=True, text=True, check=True).stdout == "nothing new\n"
+def test_export_from_the_command_line(
+    service: Client, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("export-from-the-command-line", tmp_path)
+    assert run(capsys, monkeypatch, "nightly_export", *words) == "nothing new\n"
 
 
 def test_flag(service: Client, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -140,7 +140,8 @@ def test_a_league_shows_its_families(tmp_path: Path, capsys: Captured) -> None:
     assert shares["stochastic-k2/none", "uniform"] == pytest.approx(1.0, abs=0.1)  # 150 on average, 4 standard errors
     assert 0.0 < shares["stochastic-k2/none", "ucb"] < 0.9
     assert shares["rhythm-k4/none", "ucb"] is not None
-    assert f"## slow-arms\n\n{suite.FAMILIES['slow-arms']}" in (tmp_path / "regret.md").read_text()
+    table = (tmp_path / "regret.md").read_text().partition("## slow-arms\n\n")[2]
+    assert suite.FAMILIES["slow-arms"][1:] in table.partition("\n")[0]
 
 
 def test_uniform_play_without_regret_is_no_scale(tmp_path: Path, capsys: Captured) -> None:
@@ -253,7 +254,7 @@ def test_a_league_in_which_a_cell_fails(tmp_path: Path, capsys: Captured, monkey
     out, notes = capsys.readouterr()
     found = json.loads(out)
     assert (found["standings"], list(found["failures"])) == ([], ["stochastic-k2/none"])
-    assert str(tmp_path) not in notes
+    assert ".json" not in notes
 
 
 def test_the_tables_of_the_service_fit(tmp_path: Path, capsys: Captured) -> None:

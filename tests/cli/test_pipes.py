@@ -29,7 +29,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> str:
     return store
 
 
-@pytest.fixture(params=["", "1"], ids=["buffered", "unbuffered"])
+@pytest.fixture(params=[pytest.param("", id="buffered", marks=pytest.mark.slow), pytest.param("1", id="unbuffered")])
 def environment(request: pytest.FixtureRequest) -> dict[str, str]:
     """A buffer fails when it is emptied, at the end or when it is full; without one every write may fail."""
     return os.environ | {"PYTHONUNBUFFERED": request.param}
@@ -88,11 +88,6 @@ def test_the_first_lines_come_through(store: str, environment: dict[str, str]) -
         process.stdout.close()
         assert process.stderr.read() == b""
         assert process.wait() == PIPE_CLOSED
-
-
-def test_a_reader_that_stays_gets_everything(store: str) -> None:
-    done = subprocess.run([*BELATED, "ledger", "export", "one", "--store", store], capture_output=True)
-    assert (done.returncode, done.stdout.count(b"\n"), done.stderr) == (0, 200 * PARTS, b"")
 
 
 def test_without_any_standard_output() -> None:

@@ -106,7 +106,7 @@ def test_a_refusal_says_why(tmp_path: Path, capsys: Captured) -> None:
         found = json.loads(capsys.readouterr().out)
         (learner,) = found["learners"]
         assert bool(learner["estimates"]) == is_estimated
-        assert bool(learner["refusal"]) != is_estimated
+        assert bool(learner["refused"]) != is_estimated
         assert found["delays"] is None
 
 

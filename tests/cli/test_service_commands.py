@@ -81,7 +81,7 @@ def test_a_key_that_is_too_weak_is_refused(
 ) -> None:
     monkeypatch.setenv("BELATED_ADMIN_KEY", key)
     said = fails(capsys, "serve", "--store", Stores.fresh("sqlite", tmp_path), "--port", "0")
-    assert "BELATED_ADMIN_KEY" in said
+    assert "20" in said
     assert not key or key not in said
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from html.parser import HTMLParser
 
-EMPTY = {"br", "col", "hr", "img", "input", "link", "meta"}
+EMPTY = {"br", "col", "hr", "img", "input", "link", "meta", "wbr"}
 """Elements that have no end."""
 
 

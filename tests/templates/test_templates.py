@@ -7,6 +7,7 @@ import pytest
 from jinja2 import TemplateNotFound, UndefinedError
 
 from belated import templates
+from support.refusals import refused
 
 FOLDER = Path(templates.__file__).parent
 EVIL = '<script>alert("&")</script>'
@@ -37,13 +38,15 @@ def test_styles_are_not_escaped() -> None:
 
 @pytest.mark.parametrize("name", sorted(PAGE))
 def test_a_missing_name_is_an_error(name: str) -> None:
-    with pytest.raises(UndefinedError, match=f"'{name}' is undefined"):
+    with pytest.raises(UndefinedError) as caught:
         templates.render("docs.html", **{key: value for key, value in PAGE.items() if key != name})
+    assert f"'{name}'" in str(caught.value)
 
 
 def test_a_missing_template_is_an_error() -> None:
-    with pytest.raises(TemplateNotFound, match=r"nothing\.html"):
+    with pytest.raises(TemplateNotFound) as caught:
         templates.render("nothing.html")
+    assert caught.value.name == "nothing.html"
 
 
 def test_every_page_extends_the_frame() -> None:
@@ -56,5 +59,5 @@ def test_every_page_extends_the_frame() -> None:
 def test_without_jinja2_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     templates._environment.cache_clear()
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    with pytest.raises(ImportError, match=r"an HTML page needs jinja2: pip install 'belated\[league,service\]'"):
+    with refused(None, "jinja2", "'belated[league,service]'", error=ImportError):
         templates.render("docs.html", **PAGE)

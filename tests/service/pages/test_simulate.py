@@ -15,9 +15,8 @@ from belated.service.pages.simulate import run
 from belated.service.simulate.plan import Plan
 from support.html import Node
 from support.pages import new_secret, visiting
-from support.processes import simulating
-from support.serving import Server, is_alive
-from support.waiting import until
+from support.processes import simulating, wait_until_gone
+from support.serving import Server
 
 Show = Callable[..., Node]
 GUESS = {"arms": "blue 20\ngreen 70", "delay": "0.1", "bad": "alike", "a_day": "100", "decisions": "2000"}
@@ -166,7 +165,7 @@ def test_the_process_of_a_page_ends_with_it(server: Server) -> None:
                 assert simulating(server.pid) == [process]
                 first.close()
                 text = "".join(parts)
-    until(lambda: not is_alive(process))
+    wait_until_gone(process)
     messages = [part.split("\n") for part in text.strip().split("\n\n") if part.startswith("event: found")]
     found = [msgspec.json.decode(lines[1].removeprefix("data: ")) for lines in messages]
     assert [each["runs"] for each in found] == list(range(1, 21))

@@ -8,17 +8,20 @@ import numpy as np
 import pytest
 
 from belated.api.types import Deadline
-from belated.errors import InvalidValue
 from belated.ledger import open_ledger
 from belated.ledger.base import Ledger
 from belated.ledger.events import SECOND, Event, ExperimentRecord, Kind
 from belated.service.simulate import past
 from belated.service.simulate.past import past_of
 from support.ledger_helpers import MOST, append, decision, settings
-from support.serving import KINDS, Stores
+from support.refusals import refused
+from support.serving import Stores
+
+TOO_YOUNG = "deadline"
+"""A word of the note that no decision is older than that."""
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
 def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Ledger]:
     with closing(open_ledger(Stores.fresh(request.param, tmp_path))) as ledger:
         yield ledger
@@ -58,12 +61,10 @@ def test_outcomes_come_with_their_delays(ledger: Ledger) -> None:
     assert found.log.durations is not None
     assert found.log.durations.tolist() == [60.0, 40.0, 41.0, 30.0]
     assert found.a_day == pytest.approx(5 / 40 * 86400)
-    assert found.notes == (
-        "Outcomes and delays are drawn from 4 settled decisions of one.",
-        "Beware: 20% of the decisions have no outcome, and are left out. If bad outcomes are not reported, arms look"
-        " better than they are, and the best may be another one. A deadline would tell.",
-        "Left out, since they are not settled yet: 1 decision.",
-    )
+    drawn, beware, left_out = found.notes
+    assert "4 settled" in drawn
+    assert "20%" in beware
+    assert "1 decision" in left_out
 
 
 def test_with_a_deadline_only_decisions_as_old_as_that_count(ledger: Ledger) -> None:
@@ -80,14 +81,14 @@ def test_time_goes_on_after_the_last_decision(ledger: Ledger) -> None:
     events = [made(1, 1, 0, 0), made(2, 2, 1, 1), came(3, 1, 0.0, 0, 5), came(4, 2, 1.0, 1, 101, Kind.DEFAULT)]
     found = past_of(ledger, experiment(ledger, events, deadline=100.0))
     assert found.log.rewards.tolist() == [1.0, 0.0]
-    assert not any("too much" in note for note in found.notes)
+    assert not any(TOO_YOUNG in note for note in found.notes)
 
 
 def test_where_all_are_young_that_is_said(ledger: Ledger) -> None:
     events = [made(1, 1, 0, 0), made(2, 2, 1, 1), came(3, 1, 0.0, 0, 5), came(4, 2, 0.0, 1, 6)]
     found = past_of(ledger, experiment(ledger, events, deadline=100.0))
     assert found.log.arms.size == 2
-    assert "good outcomes count for too much" in found.notes[1]
+    assert any(TOO_YOUNG in note for note in found.notes)
 
 
 def test_arms_that_have_left_or_have_no_outcome_are_left_out(ledger: Ledger) -> None:
@@ -98,7 +99,7 @@ def test_arms_that_have_left_or_have_no_outcome_are_left_out(ledger: Ledger) -> 
     found = past_of(ledger, experiment(ledger, events))
     assert found.log.labels == ("green", "red")
     assert found.log.arms.tolist() == [0, 1, 0, 1]
-    assert found.notes[1] == "Left out, since nothing of them is settled yet: violet."
+    assert "violet" in found.notes[1]
 
 
 def test_only_the_latest_events_are_read(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,8 +114,8 @@ def test_only_the_latest_events_are_read(ledger: Ledger, monkeypatch: pytest.Mon
 
 def test_too_little_is_refused(ledger: Ledger) -> None:
     record = experiment(ledger, [])
-    with pytest.raises(InvalidValue, match="one has no decision yet"):
+    with refused("experiment", "one"):
         past_of(ledger, record)
     append(ledger, record.number, [made(1, 1, 0, 0), made(2, 2, 1, 1), came(3, 1, 0.0, 0, 5)])
-    with pytest.raises(InvalidValue, match="one has 1 arm with settled outcomes; 2 to 20 are needed"):
+    with refused("experiment", "one", "1 arm", "2 to 20"):
         past_of(ledger, record._replace(events=3))

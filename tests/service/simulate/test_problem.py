@@ -8,12 +8,12 @@ import pytest
 
 from belated.api.types import OutcomeScale
 from belated.environments import Resampled
-from belated.errors import InvalidValue
 from belated.ledger import open_ledger
 from belated.ledger.events import SECOND, Event, ExperimentSettings, Kind
 from belated.service.simulate.plan import Plan
 from belated.service.simulate.problem import problem_of
 from support.ledger_helpers import append, decision
+from support.refusals import refused
 from support.serving import KINDS, Stores
 
 HOUR = 3600
@@ -48,7 +48,7 @@ def test_delays_are_turned_into_decisions(kind: str, tmp_path: Path) -> None:
     assert isinstance(faster.environment, Resampled)
     assert faster.environment.waits.tolist() == (10 * hours).tolist()
     assert faster.a_day == 240.0
-    with pytest.raises(InvalidValue, match="there is no experiment 'two'"):
+    with refused("experiment", "'two'"):
         problem_of(Plan(100, None, experiment="two", store=address))
 
 
