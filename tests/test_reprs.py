@@ -153,7 +153,7 @@ def test_bandit() -> None:
     bandit = Bandit(["<b>blue</b>", "green"], "ucb", seed=0)
     bandit.observe(bandit.decide(), loss=0.25)
     bandit.decide()
-    assert repr(bandit).startswith("Bandit(2 arms, learner='ucb', rounds=2")
+    assert "learner='ucb', rounds=2, outstanding=1" in repr(bandit)
     twin = Bandit.from_bytes(bandit.to_bytes())
     rows = parsed(bandit).rows
     assert [row[0] for row in rows[1:]] == ["<b>blue</b>", "green"]

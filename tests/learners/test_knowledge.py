@@ -197,11 +197,6 @@ def test_the_catalogue_is_told_about(capsys: pytest.CaptureFixture[str]) -> None
     rows = catalogue_rows([stranger, learners.find("ucb"), learners.find("thompson")])
     assert (rows[0][0], rows[0][2:5]) == ("stranger", ["–"] * 3)
     assert rows[0][5] == rows[2][5] != rows[1][5]  # whose propensities are 1
-    certain = [
-        any(line.startswith("certain") for line in learner_details(learners.find(name)).splitlines())
-        for name in ("ucb", "thompson")
-    ]
-    assert certain == [True, False]
     assert main(["learners", "--json"]) == 0
     listed = {each["name"]: each["deterministic"] for each in json.loads(capsys.readouterr().out)}
     assert listed == {name: learner.deterministic for name, learner in learners.catalogue.items()}

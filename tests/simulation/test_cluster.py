@@ -55,6 +55,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_a_worker_dies_and_the_numbers_are_the_same(cluster: Cluster, tmp_path: Path) -> None:
     """`belated cluster-worker` is killed with -9 when results begin to come; `dask worker`, which joined, goes on."""
     alone, together = tmp_path / "alone", tmp_path / "together"
@@ -66,7 +67,7 @@ def test_a_worker_dies_and_the_numbers_are_the_same(cluster: Cluster, tmp_path: 
     assert run.poll() is None
     cluster.start("dask", "worker", cluster.address, "--nthreads", "1", "--no-dashboard")
     os.killpg(first.pid, signal.SIGKILL)
-    assert run.wait(timeout=110) == 0
+    assert run.wait(timeout=500) == 0
     assert first.wait() == -signal.SIGKILL
     assert (together / "final.csv").read_bytes() == (alone / "final.csv").read_bytes()
     assert (together / "standings.json").read_bytes() == (alone / "standings.json").read_bytes()
