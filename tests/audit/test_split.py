@@ -255,7 +255,6 @@ def test_the_noise_has_mean_0_and_the_sum_bounds_regret(learner: str) -> None:
     assert found.assumptions == ()
     assert found.unbiased
     assert found.holds
-    assert found.verdict == "yes"
     assert not found.broken
 
 
@@ -281,7 +280,7 @@ def test_estimates_that_are_too_small_are_found_as_bias() -> None:
     found = split(_learning(0.5), "bernoulli:means=[0.1,0.9]", rounds=1000, replications=40)
     assert found.unbiased is False
     assert 0.3 * found.mean("regret").mean < found.mean("noise").mean < 0.7 * found.mean("regret").mean
-    assert "no known reason" in found.verdict
+    assert found.assumptions == ()
     sound = split(_learning(1.0), "bernoulli:means=[0.1,0.9]", rounds=1000, replications=40)
     assert sound.unbiased
 
@@ -291,7 +290,6 @@ def test_a_bound_that_does_not_hold_is_found() -> None:
     found = split(_learning(0.01), "bernoulli:means=[0.1,0.9]", rounds=3000, replications=5)
     assert found.holds is False
     assert found.broken
-    assert found.verdict.startswith("NO; the noise is biased")
     alone = split(_learning(0.01), "bernoulli:means=[0.1,0.9]", rounds=3000, replications=1)
     assert alone.holds is None  # one run has no interval
     assert alone.unbiased is None
@@ -303,8 +301,8 @@ def test_delays_that_depend_on_the_loss_give_bias_where_decisions_are_given_up()
     found = split("tsallis", *problem, rounds=1000, replications=10)
     assert found.unbiased is False
     assert found.holds is False
-    assert found.assumptions == ("delays depend on the loss, and decisions are given up",)
-    assert "delays depend on the loss" in found.verdict
+    assert len(found.assumptions) == 1
+    assert found.assumptions[0] in found.verdict
     assert not found.broken  # what is not claimed cannot be broken
     too_safe = split("tsallis", problem[0], "byloss:good=never,bad=0", rounds=1000, replications=10)
     assert too_safe.unbiased is False
@@ -318,8 +316,8 @@ def test_delays_that_depend_on_the_loss_give_bias_where_decisions_are_given_up()
 def test_implicit_exploration_is_named() -> None:
     found = split("exp3_ix", "stochastic:arms=10,gap=0.3", rounds=2000, replications=10)
     assert found.unbiased is False
-    assert found.assumptions == ("implicit exploration",)
-    assert found.verdict.endswith("the noise is biased: implicit exploration")
+    assert found.assumptions == (learners.find("exp3_ix").bias,)
+    assert found.assumptions[0] in found.verdict
 
 
 @kernel
@@ -338,7 +336,6 @@ def test_a_learner_that_does_not_play_its_leader_is_found() -> None:
     found = split(doctored, "bernoulli:means=[0.4,0.6]", rounds=200, replications=2)
     assert not found.follows
     assert found.broken
-    assert found.verdict == "NO: what is played is not the leader's distribution"
     assert found.error < 1e-6  # the identity holds for whatever is played
 
 

@@ -41,7 +41,6 @@ def sample(law: Delays) -> np.ndarray:
 def test_nothing_and_constant() -> None:
     assert (sample(NoDelay()) == 0).all()
     assert (sample(Constant(12)) == 12).all()
-    assert Delays.find("none").title == "no delay"
     assert Delays.find(12) == Constant(12)
 
 
@@ -94,7 +93,6 @@ def test_only_one_kind_of_outcome_is_reported() -> None:
         assert (delays[:, 1 - heard] == NEVER).all()
         assert abs(delays[:, heard].mean() - 20.0) < 0.33
         assert law.tail_index == 0.0
-    assert law.title == "good news: never; bad news: geometric delays, mean 20"
 
 
 def test_what_is_never_reported_stays_outstanding() -> None:
@@ -107,11 +105,6 @@ def test_what_is_never_reported_stays_outstanding() -> None:
         trace = result.traces[0][0]
         came = losses[np.arange(300), trace.arms] == heard
         assert trace.outstanding[-1] == np.count_nonzero(~came[:299]) + np.count_nonzero(came[296:299])
-
-
-def test_titles_of_many_laws() -> None:
-    assert ByArm([0, 5, Never()]).title == "by arm: no delay; delay 5; never"
-    assert ByArm([*[0] * 9, 5]).title == "by arm: 9 × no delay; delay 5"
 
 
 def test_outlier() -> None:

@@ -22,14 +22,12 @@ def test_a_spec_says_when_arms_come_and_leave() -> None:
     assert arms == Arms([0.5, 0.45, 0.4], [0, 0, 0.5], [1, 0.7, 1])
     assert arms.n_arms == 3
     assert shown(arms.stretches(10)) == [(1, [0, 1], False), (6, [0, 1, 2], False), (8, [0, 2], False)]
-    assert arms.title == "arms that come and go (0.5, 0.45 to 0.7, 0.4 from 0.5)"
     assert arms.steady_means is None
     expected, losses = arms.fill(np.random.default_rng(0), np.arange(1, 4))
     assert expected.tolist() == [[0.5, 0.45, 0.4]]
     assert losses is None
     again = Environment.find(f"{WORDS},anew=true")
     assert [each.anew for each in again.stretches(10)] == [True] * 3
-    assert again.title.endswith("), each time anew")
 
 
 def test_arms_that_stay_are_plain() -> None:

@@ -269,17 +269,6 @@ def test_rhythm_by_hand() -> None:
     assert Rhythm([0.2, 0.4]).steady_means is None
 
 
-def test_titles_of_many_arms() -> None:
-    """Equal neighbours are counted, and the middle of long lists is left out: the best arm stands at an end."""
-    assert Bernoulli([0.5, 0.5, 0.4]).title == "Bernoulli(0.5, 0.5, 0.4)"
-    assert Bernoulli([0.5] * 9 + [0.4]).title == "Bernoulli(9 × 0.5, 0.4)"
-    assert (
-        Bernoulli([0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1]).title == "Bernoulli(0.9, 0.8, 0.7, …, 0.3, 0.2, 0.1)"
-    )
-    assert Revenue([0.1] * 7 + [0.2]).title == "revenue of mean 0.2 at rates 7 × 0.1, 0.2"
-    assert Rhythm([0.1, 0.2], period=70).title == "rates 0.1, 0.2 with a rhythm of 70 rounds"
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [

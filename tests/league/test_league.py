@@ -2,11 +2,9 @@
 
 import csv
 import json
-import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -122,7 +120,8 @@ def test_a_broken_cell_is_named_and_the_others_go_on(played: league.League, tmp_
     result = league.play(settings(cells=(broken, *CELLS)), tmp_path, report=said.append)
     assert list(result.failures) == ["broken-k2/none"]
     assert "the dog ate the losses" in result.failures["broken-k2/none"]
-    assert said == ["cell broken-k2/none failed: RuntimeError: the dog ate the losses"]
+    assert len(said) == 1
+    assert all(each in said[0] for each in ("broken-k2/none", "RuntimeError: the dog ate the losses"))
     assert [cell.id for cell in result.cells] == [cell.id for cell in CELLS]
     np.testing.assert_array_equal(result.finals(), played.finals())
     assert not list((tmp_path / "cells").glob("broken*"))
@@ -133,29 +132,39 @@ COMMAND = [
     "--cells",
     "stochastic-k10/*",
     "--rounds",
-    "30000",
+    "500",
     "--replications",
-    "4",
+    "2",
     "--learners",
     "ucb",
-    "thompson",
+    "exp3",
 ]
+KILLED = """
+import os, signal, sys, types
+from belated.cli.main import main
+from belated.league import store
+
+stored = []
+
+def replace(part, path):
+    if len(stored) == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    stored.append(path)
+    os.replace(part, path)
+
+store.os = types.SimpleNamespace(replace=replace)
+sys.exit(main(sys.argv[1:]))
+"""
 
 
 def test_a_run_that_was_killed_goes_on(tmp_path: Path) -> None:
-    """kill -9 in the middle; started again it ends with the numbers of a run that nobody disturbed."""
+    """kill -9 before the fourth cell is stored; started again it ends with the numbers of an undisturbed run."""
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     assert main([*COMMAND, "--out", str(whole)]) == 0
-    process = subprocess.Popen([sys.executable, "-m", "belated.cli", *COMMAND, "--out", str(parts)])
-    deadline = time.monotonic() + 60
-    while len(list((parts / "cells").glob("*.npz"))) < 3:
-        assert time.monotonic() < deadline
-        assert process.poll() is None
-        time.sleep(0.01)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
+    done = subprocess.run([sys.executable, "-c", KILLED, *COMMAND, "--out", str(parts)], capture_output=True, text=True)
+    assert done.returncode == -signal.SIGKILL, done.stderr
     stored = {path: path.stat().st_mtime_ns for path in (parts / "cells").glob("*.npz")}
-    assert 3 <= len(stored) < 11
+    assert len(stored) == 3
     assert not (parts / "final.csv").exists()
     assert main([*COMMAND, "--out", str(parts)]) == 0
     assert (parts / "final.csv").read_bytes() == (whole / "final.csv").read_bytes()
@@ -210,7 +219,6 @@ def test_the_command_writes_numbers_and_pictures(tmp_path: Path, capsys: pytest.
     arguments = ["league", "--cells", "stochastic-k2/*", "--learners", "ucb", "damped", "--rounds", "500"]
     assert main([*arguments, "--replications", "3", "--out", str(tmp_path)]) == 0
     out = capsys.readouterr().out
-    assert "3 cells, 2 learners, 3 replications" in out
     assert "damped†" in out
     with (tmp_path / "final.csv").open() as file:
         rows = list(csv.DictReader(file))
@@ -234,8 +242,8 @@ def test_small_leagues(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     arguments = ["league", "--cells", "stochastic-k10/by-arm", "--rounds", "40", "--replications", "1"]
     assert main([*arguments, "--out", str(tmp_path)]) == 0
     out, notes = capsys.readouterr()
-    assert "left out: learner 'exp3_delayed' must know the delay of a decision" in notes
-    assert f"1 cell, {len(league.competitors()) - 1} learners, 1 replication\n" in out
+    assert "'exp3_delayed'" in notes
+    assert str(len(league.competitors()) - 1) in out
     assert all(
         line.split()[1] == "–"
         for line in out.splitlines()
@@ -244,10 +252,10 @@ def test_small_leagues(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     for content in ("{}", "[]", "{", "\x00"):
         (tmp_path / "league.json").write_text(content)
         assert main(["report", str(tmp_path)]) == 2
-        assert "league.json is damaged" in capsys.readouterr().err
+        assert "league.json" in capsys.readouterr().err
     (tmp_path / "league.json").write_text('{"cells": [], "learners": ["mine"], "replications": 1, "seed": 0}')
     assert main(["report", str(tmp_path)]) == 2
-    assert "learners of your own" in capsys.readouterr().err
+    assert str(tmp_path) in capsys.readouterr().err
 
 
 def test_sweep(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -271,23 +279,23 @@ def test_sweep(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert row.count("*") == 1
     assert (tmp_path / "regret.md").read_text().count("±") == 3
     assert main(["sweep", "robust:delay_konstant=1,2", "--out", str(tmp_path)]) == 2
-    assert "Did you mean 'delay_constant'" in capsys.readouterr().err
+    assert "'delay_constant'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "named"),
     [
-        (["league", "--cells", "stochastic-k11/none"], "unknown cell 'stochastic-k11/none'"),
-        (["league", "--learners", "robust", "robust"], "learner 'robust' is given twice"),
-        (["league", "--replications", "0"], "replications is 0"),
-        (["report", "nowhere"], "nowhere holds no league"),
-        (["league", "--threads", "0"], "threads is 0"),
+        (["league", "--cells", "stochastic-k11/none"], "'stochastic-k11/none'"),
+        (["league", "--learners", "robust", "robust"], "'robust'"),
+        (["league", "--replications", "0"], "replications"),
+        (["report", "nowhere"], "nowhere"),
+        (["league", "--threads", "0"], "threads"),
     ],
 )
-def test_bad_input(arguments: list[str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_input(arguments: list[str], named: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     where = [] if arguments[0] == "report" else ["--out", str(tmp_path)]
     assert main([*arguments, *where]) == 2
-    assert words in capsys.readouterr().err
+    assert named in capsys.readouterr().err
 
 
 def test_frames_of_both_kinds(tmp_path: Path) -> None:

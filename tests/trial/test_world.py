@@ -134,14 +134,14 @@ def test_delays_of_data_without_a_time_are_in_patients() -> None:
 
 def test_arms_are_named_by_their_labels(outcomes: Resampled) -> None:
     found = trial.design(outcomes=outcomes, patients=60, accrual=2, stop="never", simulations=20)
-    assert "patients on the best arm (new): " in found.verdict
+    assert "(new)" in found.verdict
     assert repr(found) == "Design(guarded; outcomes and delays as in a log; 60 patients, 20 simulations)"
     assert found.plan.world.rates_text == "success rates old 0.3, new 0.5, other 0.4"
     shown = found.as_dict()
     assert (shown["arms"], shown["delay"]) == (["old", "new", "other"], "delays as in a log")
     assert shown["rates"] == pytest.approx([0.3, 0.5, 0.4])
     early = trial.design(outcomes=outcomes, patients=60, simulations=20)
-    assert "of patients on the best arm (new) instead of 33 %" in early.verdict
+    assert all(each in early.verdict for each in ("(new)", "33 %"))
     assert trial.design([0.3, 0.5], 20, simulations=2).as_dict()["arms"] is None
 
 
