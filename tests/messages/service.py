@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -136,17 +137,20 @@ def asked() -> str:
     async def read() -> list[ApiKey]:
         return [one, two, three]
 
-    async def check(header: bytes | None, role: str = "read") -> Caller:
+    async def check(header: bytes | None, role: str) -> Caller:
         auth = Authenticator(read)
         await auth.refresh()
         await auth.check(header, role)
         return await auth.check(header, role)
 
-    scoped = Caller(one._replace(experiments=["news"]))
+    def run(header: bytes | None, role: str = "read") -> Caller:
+        return asyncio.run(check(header, role))
+
+    scoped = Caller(one._replace(experiments=("news",)))
     return refusals(
         [
-            *(lambda header=each: asyncio.run(check(header)) for each in (None, b"Basic x", b"Bearer x", ended, fast)),
-            lambda: asyncio.run(check(good, "decide")),
+            *(partial(run, each) for each in (None, b"Basic x", b"Bearer x", ended, fast)),
+            partial(run, good, "decide"),
             lambda: scoped.check_scope("shop"),
         ]
     )
@@ -166,10 +170,10 @@ def forget(*arguments: str) -> Callable[[Path], object]:
 
 
 CASES: Cases = {
-    "an experiment": lambda _: refusals(lambda change=each: created(change) for each in EXPERIMENTS),
-    "an outcome": lambda _: refusals(lambda body=each: observed(body) for each in OUTCOMES),
-    "other bodies": lambda _: refusals(lambda case=each: decoded(*case) for each in OTHERS),
-    "a query": lambda _: refusals(lambda case=each: _query(OPERATION[case[0]], case[1].encode()) for each in QUERIES),
+    "an experiment": lambda _: refusals(partial(created, each) for each in EXPERIMENTS),
+    "an outcome": lambda _: refusals(partial(observed, each) for each in OUTCOMES),
+    "other bodies": lambda _: refusals(partial(decoded, *each) for each in OTHERS),
+    "a query": lambda _: refusals(partial(_query, OPERATION[name], query.encode()) for name, query in QUERIES),
     "a key": lambda _: asked(),
     "a large number": lambda _: f"{shown(10**5000)}\n{shown(10**300 - 1)}",
     "a limit that is no whole number": lambda _: Limits(queue=1.5),  # type: ignore[arg-type]

@@ -36,8 +36,8 @@ MET: list[tuple[str, Any, int]] = [
     ("POST /v1/experiments", {"name": "asked", "arms": 2}, 409),
     ("POST /v1/experiments/{name}/decisions", [{"id": "0"}, {}], 200),
     ("POST /v1/experiments/{name}/decisions", {"id": ""}, 422),
-    ("POST /v1/experiments/{name}/outcomes", {"decision": "0", "loss": 0.5}, 200),
-    ("POST /v1/experiments/{name}/outcomes", {"decision": "1", "loss": 0.5}, 409),
+    ("POST /v1/experiments/{name}/outcomes", {"decision": "open", "loss": 0.5}, 200),
+    ("POST /v1/experiments/{name}/outcomes", {"decision": "told", "loss": 0.5}, 409),
     ("POST /v1/experiments/{name}/outcomes", {"decision": "nobody", "loss": 0.5}, 404),
     ("POST /v1/experiments/{name}/arms", {"arm": "new"}, 200),
     ("POST /v1/experiments/{name}/arms", {"arm": ""}, 422),
@@ -60,12 +60,12 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     with serving(request.param, tmp_path_factory) as running, talk(running) as http:
         for name in ("asked", "changed", "0"):
             create(http, name, ("x", "y", "a/ü"))
-            decide(http, name, "0", "00", "A", "1")
-        observe(http, "asked", {"1": 1.0})
+            decide(http, name, "0", "00", "A", "open", "told")
+        observe(http, "asked", {"told": 1.0})
         yield running
 
 
-def described(label: str) -> tuple[schemathesis.APIOperation, dict[str, str]]:
+def described(label: str) -> tuple[Any, dict[str, str]]:
     """An operation as the document has it, and what its path names."""
     operation = OPERATION[label]
     name = "changed" if operation.handler.__name__ in CHANGED else "asked"
@@ -73,7 +73,7 @@ def described(label: str) -> tuple[schemathesis.APIOperation, dict[str, str]]:
     return schema[operation.path][operation.method], values
 
 
-def ask(case: schemathesis.Case, server: Server) -> int:
+def ask(case: schemathesis.Case[Any], server: Server) -> int:
     """Return the status of an answer that is as the document says."""
     response = case.call_and_validate(server.url, headers={"Authorization": f"Bearer {ADMIN_KEY}"}, timeout=60)
     assert response.status_code < 500
@@ -94,7 +94,7 @@ def test_every_answer_is_one_that_the_document_allows(
         max_examples=examples, derandomize=True, database=None, deadline=None, suppress_health_check=[*HealthCheck]
     )
     @given(operation.as_strategy(generation_mode=mode, path_parameters=values))
-    def ask_often(case: schemathesis.Case) -> None:
+    def ask_often(case: schemathesis.Case[Any]) -> None:
         answered[ask(case, server)] += 1
 
     with suppress(Unsatisfiable):  # nothing is forbidden where nothing is asked for
