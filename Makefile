@@ -32,7 +32,7 @@ PYTEST := $(if $(SHM),TMPDIR=$(SHM)) $(BIN)/python -m pytest
 WHICH ?= not slow
 
 test: $(READY) browser
-	$(BIN)/python tests/support/compile_all.py
+	PYTHONPATH=tests $(BIN)/python -m support.compile_all
 	$(PYTEST) --numprocesses 4 --dist loadfile --no-loadscope-reorder -m "$(WHICH)"
 
 check: $(READY) browser

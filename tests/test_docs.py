@@ -58,7 +58,14 @@ def test_examples_in_docstrings_hold(name: str) -> None:
     assert failed == 0
 
 
-@pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*_*.py")), ids=lambda path: path.name)
+EXAMPLES = sorted((ROOT / "examples").glob("*_*.py"))
+LONG = "replay_log.py"
+
+
+@pytest.mark.parametrize(
+    "example",
+    [pytest.param(path, marks=[pytest.mark.slow] if path.name == LONG else [], id=path.name) for path in EXAMPLES],
+)
 def test_examples_run(example: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", [str(example)])
     monkeypatch.syspath_prepend(example.parent)  # as Python does for a program

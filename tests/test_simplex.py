@@ -26,7 +26,7 @@ def assert_stationary(losses: np.ndarray, a: float, b: float, x: np.ndarray) -> 
     assert np.abs(levels - levels[np.argmax(x[seen])]).max() <= 1e-10 * size.max()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     arms=st.integers(2, 60),
     spread=st.floats(-3.0, 10.0),

@@ -54,8 +54,16 @@ def test_cells_are_listed(capsys: Captured) -> None:
     assert found[0] == "stochastic-k10/by-loss"
 
 
-def test_compare_prints_draws_and_writes(tmp_path: Path, capsys: Captured) -> None:
-    """The files are the same for the same seed, however many threads there are."""
+@pytest.mark.slow
+def test_the_same_seed_draws_the_same_figures(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        assert main(["compare", *SMALL, "--out", str(tmp_path / name)]) == 0
+    for file in ("regret.svg", "regret.png"):
+        assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes(), file
+
+
+def test_compare_prints_draws_and_writes(tmp_path: Path, capsys: Captured, request: pytest.FixtureRequest) -> None:
+    """Numbers are the same for the same seed, however many threads there are."""
     words = ["compare", *SMALL, "--learners", "robust:delay_constant=1", "ucb"]
     words += ["--environments", "stochastic:arms=10,gap=0.1", "--delays", "none", "constant:delay=50"]
     assert main([*words, "--threads", "1", "--out", str(tmp_path / "new")]) == 0
@@ -66,8 +74,9 @@ def test_compare_prints_draws_and_writes(tmp_path: Path, capsys: Captured) -> No
     assert (tmp_path / "new" / "regret.png").read_bytes().startswith(b"\x89PNG")
     drawing = ET.parse(tmp_path / "new" / "regret.svg").getroot()
     assert drawing.tag.endswith("svg")
+    request.getfixturevalue("no_figures")
     assert main([*words, "--threads", "2", "--out", str(tmp_path / "two")]) == 0
-    for file in ("curves.csv", "final.csv", "regret.svg", "regret.png"):
+    for file in ("curves.csv", "final.csv"):
         assert (tmp_path / "new" / file).read_bytes() == (tmp_path / "two" / file).read_bytes(), file
     with (tmp_path / "new" / "final.csv").open() as file:
         finals = list(csv.DictReader(file))

@@ -67,17 +67,21 @@ def _columns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "100")
 
 
-QUICK = ("learners", "learners sapo", "cells", "compare many", "league once", "sweep", "bounds", "audit once")
-QUICK += ("trial that stops", "trial once")
+QUICK = ("learners", "cells", "compare many", "league once", "bounds", "trial once")
 CASES = [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in COMMANDS]
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_tables_fit_a_hundred_columns(name: str, tmp_path: Path, capsys: Captured) -> None:
+def test_tables_fit_a_hundred_columns_and_json_is_alone(name: str, tmp_path: Path, capsys: Captured) -> None:
     assert main(command(name, tmp_path)) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) > 2
     assert [line for line in lines if shown_width(line) > 100] == []
+    assert main([*command(name, tmp_path), "--json"]) == 0
+    out, notes = capsys.readouterr()
+    found = json.loads(out, parse_constant=refuse)
+    assert (str(tmp_path) in notes) == (COMMANDS[name][0] in WRITING and name != "bounds")
+    check_rows(found)
 
 
 @pytest.mark.slow
@@ -178,15 +182,6 @@ def test_a_wide_terminal_is_used(columns: str, width: int, monkeypatch: pytest.M
 
 def refuse(constant: str) -> float:
     raise AssertionError(f"{constant} is not JSON")
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_json_is_alone_on_standard_output(name: str, tmp_path: Path, capsys: Captured) -> None:
-    assert main([*command(name, tmp_path), "--json"]) == 0
-    out, notes = capsys.readouterr()
-    found = json.loads(out, parse_constant=refuse)
-    assert (str(tmp_path) in notes) == (COMMANDS[name][0] in WRITING and name != "bounds")
-    check_rows(found)
 
 
 def check_rows(found: Any) -> None:

@@ -17,7 +17,7 @@ from belated.replay import replay_log
 from belated.report import replays
 from support.browser import Tab, check_readable, check_width, chromium
 from support.commands import refused_line
-from support.html import Node, read_html
+from support.elements import Node, read_html
 
 Captured = pytest.CaptureFixture[str]
 RATES = {"blue": 0.1, "<b>green</b>": 0.2, "red": 0.4}

@@ -99,7 +99,7 @@ def problems(draw: st.DrawFn) -> tuple[list[float], list[Limit]]:
     return [float(each) for each in weights / weights.sum()], limits
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=80, deadline=None, derandomize=True)
 @given(problems())
 @example(([0.5, 0.5], [(0.5, 0.5), (0.0, 1.0)]))
 def test_any_limits_that_can_be_kept(problem: tuple[list[float], list[Limit]]) -> None:

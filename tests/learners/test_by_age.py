@@ -413,10 +413,10 @@ def plain_of(table: Table) -> Floats:
 
 @pytest.mark.parametrize("kind", ["geometric", "dropout"])
 def test_what_has_come_is_fair_where_delays_tell_nothing(kind: str) -> None:
-    """Above 0.98 after 4000 rounds, seeds 0 to 4, and no higher than the number of both kinds of losses allows; then
+    """Above 0.98 after 4000 rounds, seeds 0 and 1, and no higher than the number of both kinds of losses allows; then
     the estimate is the plain mean, and weighs as much as there are outcomes.
     """
-    for seed in range(5):
+    for seed in range(2):
         table = after(kind, seed, 4000, (0.3, 0.5))
         assert 0.98 < fair_of(table) <= 1.0 - 1.0 / (1.0 + table.numbers[by_age.WITHIN]) + 1e-9
         np.testing.assert_allclose(table.of(by_age.MEAN), plain_of(table), atol=0.002)
@@ -425,7 +425,7 @@ def test_what_has_come_is_fair_where_delays_tell_nothing(kind: str) -> None:
 
 def test_with_a_constant_delay_the_mean_is_the_plain_one() -> None:
     """Within 0.001: both estimates are the same, up to decisions that are just old enough."""
-    for seed in range(5):
+    for seed in range(2):
         table = after("constant", seed, 4000, (0.3, 0.5))
         np.testing.assert_allclose(table.of(by_age.MEAN), plain_of(table), atol=0.001)
         np.testing.assert_allclose(table.of(by_age.WEIGHT), table.of(by_age.CAME), rtol=1e-4)
@@ -434,10 +434,10 @@ def test_with_a_constant_delay_the_mean_is_the_plain_one() -> None:
 
 
 def test_where_only_wins_come_nothing_is_fair_and_what_is_missing_counts() -> None:
-    """Wins of 30 and 10 % in 4000 rounds, seeds 0 to 4. All outcomes are alike, c is 1/2: means are half of what is
+    """Wins of 30 and 10 % in 4000 rounds, seeds 0 and 1. All outcomes are alike, c is 1/2: means are half of what is
     missing, within 0.03; every ripe decision counts, within 3 %.
     """
-    for seed in range(5):
+    for seed in range(2):
         table = after("only wins", seed, 4000, (0.7, 0.9))
         assert table.numbers[by_age.WITHIN] == 0.0
         assert fair_of(table) == pytest.approx(0.0, abs=1e-12)
@@ -448,7 +448,7 @@ def test_where_only_wins_come_nothing_is_fair_and_what_is_missing_counts() -> No
 
 
 def test_where_losses_come_at_a_deadline_nothing_is_fair() -> None:
-    for seed in range(5):
+    for seed in range(2):
         table = after("deadline", seed, 2000)
         assert table.numbers[by_age.DEPENDENCE] > 0.9
         assert fair_of(table) == pytest.approx(0.0, abs=1e-9)
@@ -476,7 +476,7 @@ def test_before_the_deadline_what_is_yet_to_come_counts_as_a_half() -> None:
 
 def test_arms_of_which_unequal_shares_are_missing_are_uneven() -> None:
     """A tenth of one arm and 60 % of the other are lost: 0 for fair. The same of both: 0 but for chance (above)."""
-    for seed in range(5):
+    for seed in range(2):
         table = after("uneven", seed, 4000)
         assert fair_of(table) == pytest.approx(0.0, abs=1e-9)
         np.testing.assert_allclose(table.of(by_age.SHARE), [0.9, 0.4], atol=0.04)

@@ -148,7 +148,7 @@ PROBLEMS = st.integers(2, 12).flatmap(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(PROBLEMS, st.sampled_from([0.0, 0.4, 0.9, 1.0]), st.sampled_from([1.0, 30.0, 100.0]))
 def test_probabilities_sum_to_1_whatever_comes(
     problem: tuple[list[float], list[float]], middle: float, spread: float

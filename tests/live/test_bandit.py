@@ -275,7 +275,14 @@ class Interrupts:
 
 @pytest.mark.parametrize(
     "learner",
-    ["robust", "robust:delay_constant=0.5", "robust:delay_constant=0.0001", "hybrid_skipping", "bold", "tsallis_rv"],
+    [
+        "robust:delay_constant=0.5",
+        "robust:delay_constant=0.0001",
+        "hybrid_skipping",
+        "tsallis_rv",
+        pytest.param("robust", marks=pytest.mark.slow),
+        pytest.param("bold", marks=pytest.mark.slow),
+    ],
 )
 def test_an_interrupt_at_any_line_leaves_a_bandit_in_order(learner: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was under way has happened wholly or not at all; nothing is lost, used twice, or out of step afterwards."""

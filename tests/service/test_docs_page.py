@@ -13,7 +13,7 @@ from belated.service.errors import CODES
 from belated.service.openapi import document
 from belated.service.routes import OPERATIONS
 from support.browser import Scheme, Tab, check_readable, check_width, chromium
-from support.html import Node, read_html
+from support.elements import Node, read_html
 from support.http_helpers import serving
 from support.serving import Server
 

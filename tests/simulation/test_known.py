@@ -64,8 +64,10 @@ def test_it_is_the_first_look_at_which_there_is_a_winner(case: str, monkeypatch:
     np.testing.assert_array_equal(without_trace.known, result.known)
 
 
-@pytest.mark.parametrize(("fractional", "guesses"), [(False, True), (True, True), (False, False)])
-def test_it_is_exact_for_all_kinds_of_logs(fractional: bool, guesses: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("logs", "fractional", "guesses"), [(8, False, True), (4, True, True), (8, False, False)])
+def test_it_is_exact_for_all_kinds_of_logs(
+    logs: int, fractional: bool, guesses: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Against p-values at every look, in pieces of any size; best arms first, last and in the middle.
 
     Also where the arm that the leader is weighed against first is not the one that is hardest to tell from it.
@@ -74,7 +76,7 @@ def test_it_is_exact_for_all_kinds_of_logs(fractional: bool, guesses: bool, monk
         monkeypatch.setattr(Watch, "_closest", lambda self, *numbers: (numbers[-1] + 1) % self.n_arms)
     rng = np.random.default_rng(4)
     found = 0
-    for number in range(12):
+    for number in range(logs):
         n_arms, rounds = int(rng.integers(2, 7)), int(rng.integers(200, 1200))
         means = rng.uniform(0.0, 1.0, n_arms)
         arms = rng.choice(n_arms, rounds, p=rng.dirichlet(np.full(n_arms, 3.0)))
@@ -94,7 +96,7 @@ def test_it_is_exact_for_all_kinds_of_logs(fractional: bool, guesses: bool, monk
                 break
         assert watched(arms, losses, delays, n_arms, piece=int(rng.integers(1, rounds))) == expected
         found += expected.arm >= 0
-    assert 4 <= found < 12
+    assert logs // 4 <= found < logs
 
 
 def two_arms(rounds: int) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]:
@@ -251,13 +253,12 @@ def test_a_wrong_arm_is_noted() -> None:
 
 
 def test_a_wrong_arm_is_rarely_named() -> None:
-    """Three equal arms: whatever is named is wrong. Betting is careful; 3 of 200 would be 1.5 %, allowed are 5 %."""
-    for learner in ("ucb", "thompson"):
-        result = simulate(
-            learner, "bernoulli:means=[0.5,0.5,0.5]", "geometric:mean=3", rounds=400, replications=200, known=True
-        )
-        np.testing.assert_array_equal(result.known_wrong, np.isfinite(result.known))
-        assert result.known_wrong.mean() <= 0.05
+    """Three equal arms: whatever is named is wrong. Betting is careful; 1 of 80 would be 1.3 %, allowed are 5 %."""
+    result = simulate(
+        "thompson", "bernoulli:means=[0.5,0.5,0.5]", "geometric:mean=3", rounds=400, replications=80, known=True
+    )
+    np.testing.assert_array_equal(result.known_wrong, np.isfinite(result.known))
+    assert result.known_wrong.mean() <= 0.05
 
 
 def test_a_run_keeps_the_rounds_of_a_chunk_alone() -> None:

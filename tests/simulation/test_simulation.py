@@ -235,13 +235,14 @@ def test_unknown_learner_of_a_result() -> None:
 
 
 INTERRUPTED = """
+import os
 import sys
 from belated.cli.main import main
 from belated.simulation import replication, run
 
 class Telling(run.LearnerRun):
     def play(self, chunk):
-        print("playing", flush=True)
+        os.write(1, b"playing\\n")  # at once, whatever other threads write
         return super().play(chunk)
 
 replication.LearnerRun = Telling

@@ -1,6 +1,6 @@
 """Compile every kernel once, on two processes, before tests that run side by side would each compile the same.
 
-python tests/support/compile_all.py
+PYTHONPATH=tests python -m support.compile_all
 """
 
 import sys

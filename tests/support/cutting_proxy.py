@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Literal, Self
 from urllib.parse import urlsplit, urlunsplit
+
 from support.waiting import SECONDS
 
 How = Literal["before", "farewell", "after", "reply", "late", "committed"]

@@ -155,7 +155,7 @@ def test_betting_keeps_its_level_where_it_often_wins() -> None:
 
 def test_peeking_errs_far_more_than_alpha() -> None:
     """One look after another with the z-test, under the null: more than 0.15 for a treatment alone, against 0.05."""
-    found = trial.design([0.4, 0.6], 200, look_every=5, simulations=300)
+    found = trial.design([0.4, 0.6], 200, look_every=5, simulations=200)
     for each in found.designs:
         peeking = each.analysis("peeking")
         assert float(peeking.treatment_error.low) > 0.1
@@ -195,7 +195,7 @@ def test_nothing_is_learned_where_outcomes_come_after_the_last_patient() -> None
 
 
 def test_results_do_not_depend_on_threads() -> None:
-    settings: dict[str, Any] = {"simulations": 120, "delay": "geometric:mean=3", "seed": 3}
+    settings: dict[str, Any] = {"simulations": 30, "delay": "geometric:mean=3", "seed": 3}
     one, three = (trial.design([0.2, 0.4, 0.9], 60, threads=threads, **settings) for threads in (1, 3))
     assert one.as_dict() == three.as_dict()
     for a, b in zip(one.trials, three.trials, strict=True):

@@ -356,7 +356,7 @@ async def show_metrics(request: Request) -> Response:
                 shown.append(await asyncio.wait_for(service.figures(each), max(0.01, give_up - time.monotonic())))
     service.count_damaged()
     counters = [] if request.key.is_scoped else service.all_counters  # workers serve all experiments
-    text = await service.read_slowly(metrics.text, [each for each in shown if each], counters, service.routes)
+    text = await service.read(metrics.text, [each for each in shown if each], counters, service.routes)
     return Response(text, kind=metrics.KIND)
 
 

@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, expect
 
 from belated.service.pages.session import COOKIE
 from support.browser import Tab, chromium
-from support.html import Node, read_html
+from support.elements import Node, read_html
 from support.pages import fill, visiting
 from support.serving import ADMIN_KEY, Server, Stores
 

@@ -10,7 +10,7 @@ import pytest
 from belated.api.types import Deadline
 from belated.ledger import open_ledger
 from belated.service.pages.session import COOKIE, token_of
-from support.html import Node
+from support.elements import Node
 from support.pages import visiting
 from support.serving import ADMIN_KEY, KINDS, Server, Stores
 

@@ -12,7 +12,7 @@ import pytest
 
 from belated.api.types import ArmTimeline, Deadline, ExperimentTimeline, LastDay
 from belated.service.pages.experiment import grouped
-from support.html import Node, read_html
+from support.elements import Node, read_html
 from support.pages import HOSTILE, visiting
 from support.serving import KINDS, Server, Stores
 from support.waiting import until

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from support.html import read_html
+from support.elements import read_html
 from support.pages import fill_ledger, visiting
 from support.serving import ADMIN_KEY, Server, Stores
 from support.waiting import until

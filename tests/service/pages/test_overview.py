@@ -23,7 +23,7 @@ from belated.service.pages.overview import last_day
 from belated.service.pages.parts import last_decision, listed, problems, share_bar
 from belated.service.reading import Look
 from belated.service.words import ago, duration, percent
-from support.html import Node, read_html
+from support.elements import Node, read_html
 from support.pages import HOSTILE, fill, visiting
 from support.postgres import Postgres
 from support.serving import Server

@@ -8,7 +8,7 @@ import pytest
 from belated.service.pages import Pages
 from belated.service.pages.router import MOST_IDLE
 from belated.service.pages.session import COOKIE, cookie, token_of
-from support.html import read_html
+from support.elements import read_html
 from support.pages import new_secret, visiting
 from support.serving import ADMIN_KEY, Server
 

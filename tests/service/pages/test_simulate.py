@@ -13,7 +13,7 @@ import pytest
 from belated.service.pages import simulate as module
 from belated.service.pages.simulate import run
 from belated.service.simulate.plan import Plan
-from support.html import Node
+from support.elements import Node
 from support.pages import new_secret, visiting
 from support.processes import simulating, wait_until_gone
 from support.serving import Server
