@@ -29,6 +29,7 @@ from belated.client import AsyncClient, Client, ServiceError, ServiceUnavailable
 from belated.errors import BelatedError
 from support.clients import BOTH, client
 from support.http_helpers import serving
+from support.refusals import refused
 from support.serving import ADMIN_KEY, KINDS, Server
 
 
@@ -56,7 +57,7 @@ def test_an_experiment_with_a_floor(service: Any) -> None:
     assert service.experiment(name).share_floor == 0.1
     assert {each.propensity for each in service.decide_many(name, 50)} == {0.1, 0.1 + (1 - 4 * 0.1)}
     assert service.create(named(service, "no-floor"), 4).share_floor == 0.0
-    with pytest.raises(ServiceError, match=r"share_floor is 0.3; a number from 0 to 1/4") as caught:
+    with pytest.raises(ServiceError) as caught:
         service.create(named(service, "unmade"), 4, share_floor=0.3)
     assert caught.value.field == "share_floor"
 
@@ -92,7 +93,7 @@ def test_an_experiment_needs_a_name_and_arms_only(service: Any) -> None:
     assert [arm.arm for arm in made.arms] == [0, 1, 2]
     assert (made.learner, made.missing) == ("guarded", "wait")
     assert service.create(name, 3) == made
-    with pytest.raises(ServiceError, match="other settings") as caught:
+    with pytest.raises(ServiceError) as caught:
         service.create(name, 4)
     assert (caught.value.status, caught.value.code, caught.value.field) == (409, "exists", "name")
 
@@ -118,7 +119,7 @@ def test_decisions_and_their_outcomes(service: Any) -> None:
         ("nobody", 0.75, 404, "unknown_decision", "decision"),
         ("visit-2", 1.5, 422, "invalid", "loss"),
     ):
-        with pytest.raises(ServiceError, match=f"{decision}|1.5") as caught:
+        with pytest.raises(ServiceError) as caught:
             service.observe(name, decision, loss=loss)
         assert (caught.value.status, caught.value.code, caught.value.field) == (status, code, field)
     assert service.experiment(name) == state
@@ -205,7 +206,7 @@ def test_what_is_refused_is_an_error_of_the_service(service: Any) -> None:
         lambda: next(service.watch("nobody")),
     ]
     for ask in asks:
-        with pytest.raises(ServiceError, match="there is no experiment 'nobody'") as caught:
+        with pytest.raises(ServiceError) as caught:
             ask()
         assert (caught.value.status, caught.value.code, caught.value.field) == (404, "unknown_experiment", "name")
         assert not isinstance(caught.value, ServiceUnavailable)
@@ -224,7 +225,7 @@ def test_a_key_of_the_environment(kind: str, server: Server, monkeypatch: pytest
         service.experiments()
     assert (caught.value.status, caught.value.code) == (401, "wrong_key")
     monkeypatch.delenv("BELATED_KEY")
-    with pytest.raises(ValueError, match="BELATED_KEY"):
+    with refused("key", "BELATED_KEY"):
         client(kind, server.url)
 
 

@@ -13,8 +13,8 @@ import httpx
 import pytest
 
 from belated.client import ServiceError, ServiceUnavailable
-from belated.errors import InvalidValue
 from support.clients import BOTH, Clock, client, ledger_lines
+from support.refusals import refused
 
 DECISION = b'{"id": "x", "round": 1, "arm": 0, "propensity": 0.5}'
 PROBLEM = b'{"code": "word", "message": "a sentence", "field": null}'
@@ -93,11 +93,13 @@ def test_one_connection_is_enough(kind: str, counting: Counting, monkeypatch: py
     with client(kind, counting.url, "k" * 20, timeout=5, transport=one_connection(kind)) as service:
         for _ in range(10):
             assert service.decide("some").round == 1
-        with pytest.raises(ServiceError, match="a sentence"):
+        with pytest.raises(ServiceError) as caught:
             next(service.ledger("nobody"))
         assert len(list(service.ledger("some"))) == 1999
-        with pytest.raises(ServiceError, match="a sentence"):
+        assert str(caught.value) == "a sentence"
+        with pytest.raises(ServiceError) as caught:
             service.experiment("nobody")
+        assert str(caught.value) == "a sentence"
         assert (len(counting.requests), len(clock.pauses), counting.connections) == (39, 26, 1)
         for _ in range(3):  # a stream that is left before its end gives up its connection, but frees the place
             with closing(service.ledger("some")) as events:
@@ -179,18 +181,15 @@ def test_the_proxy_of_the_environment(
 
 @pytest.mark.parametrize("url", ["localhost:8000", "", "/v1", "http://", "ftp://example.com", "http://x:port"])
 def test_an_address_that_is_none(kind: str, url: str) -> None:
-    with pytest.raises(InvalidValue, match="url is ") as caught:
+    with refused("url", repr(url)):
         client(kind, url, "k" * 20)
-    assert repr(url) in str(caught.value)
-    assert caught.value.field == "url"
 
 
 @pytest.mark.parametrize("key", ["secret-key\n", "two secret", "secret\x00", "secr\u00e9t"])
 def test_a_key_that_no_header_can_hold_is_not_shown(kind: str, key: str) -> None:
-    with pytest.raises(InvalidValue, match="key has a") as caught:
+    with refused("key") as caught:
         client(kind, "http://stub", key)
     assert "secr" not in str(caught.value)
-    assert caught.value.field == "key"
 
 
 @pytest.mark.parametrize(
@@ -206,9 +205,8 @@ def test_a_key_that_no_header_can_hold_is_not_shown(kind: str, key: str) -> None
     ],
 )
 def test_times_that_are_none(kind: str, name: str, value: float) -> None:
-    with pytest.raises(InvalidValue, match=f"{name} is {value}") as caught:
+    with refused(name, value):
         client(kind, "http://stub", "k" * 20, **{name: value})
-    assert caught.value.field == name
 
 
 @pytest.mark.parametrize("error", [ServiceError, ServiceUnavailable])

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
@@ -16,15 +16,18 @@ import pytest
 
 from belated.api.types import Deadline
 from belated.client import Client, Flag, ServiceError, ServiceUnavailable
+from belated.client import outbox as outbox_module
 from belated.client.breaker import Breaker
 from belated.client.outbox import Outbox
 from belated.errors import InvalidValue
 from support.http_helpers import serving
 from support.ports import free_port
+from support.refusals import refused
 from support.serving import ADMIN_KEY, Server
+from support.waiting import until
 
-SOON = 10.0
-"""Seconds in which the background must have done what it does in hundredths."""
+LONG = 600.0
+"""Seconds, far more than a test takes: only what moves a clock or wakes somebody ends such a pause."""
 
 
 @pytest.fixture(scope="module")
@@ -49,15 +52,8 @@ def made(server: Server, name: str) -> str:
 
 
 def flag_at(server: Server, name: str, **settings: Any) -> Flag:
-    usual: dict[str, Any] = {"key": ADMIN_KEY, "timeout": 5.0, "pause": 0.1}
+    usual: dict[str, Any] = {"key": ADMIN_KEY, "timeout": LONG, "pause": 0.1}
     return Flag(server.url, name, "blue", **usual | settings)
-
-
-def eventually(is_so: Callable[[], bool]) -> None:
-    until = time.monotonic() + SOON
-    while not is_so():
-        assert time.monotonic() < until
-        time.sleep(0.005)
 
 
 def test_it_decides_as_the_service_does_and_sends_outcomes(server: Server) -> None:
@@ -68,7 +64,7 @@ def test_it_decides_as_the_service_does_and_sends_outcomes(server: Server) -> No
         assert flag.decide("v3") == arms["v3"]
         flag.observe("v0", reward=1.0)
         flag.observe("v1", loss=0.25)
-        eventually(lambda: flag.counts.sent == 2)
+        until(lambda: flag.counts.sent == 2)
         assert client.experiment(name).outcomes.used == 2
         assert [event.loss for event in client.ledger(name) if event.kind == "outcome"] == [0.0, 0.25]
         counts = flag.counts
@@ -89,20 +85,20 @@ def test_a_service_that_is_killed_and_comes_back(server: Server, caplog: pytest.
         fallbacks = flag.counts.fallbacks
         assert fallbacks["away"] >= 1
         assert sum(fallbacks.values()) == 5
-        eventually(lambda: any("outcomes wait" in line for line in caplog.messages))
+        until(lambda: len(caplog.records) == 2)
         assert (flag.counts.waiting, flag.counts.sent, flag.counts.left_out) == (1, 0, 1)
         server.start()
-        eventually(lambda: flag.decide(f"after-{time.monotonic_ns()}") != "blue")
+        until(lambda: flag.decide(f"after-{time.monotonic_ns()}") != "blue")
         assert flag.decide("during-0") == "blue", "an id keeps the default, too"
-        eventually(lambda: flag.counts.sent == 1)
+        until(lambda: flag.counts.sent == 1)
         with server.client() as client:
             events = [(event.kind, event.decision) for event in client.ledger(name)]
         assert ("outcome", "before") in events
         assert not any("during" in str(id) for _, id in events)
-    lines = caplog.messages
-    assert sum("falls back to 'blue' (away): the service does not answer" in line for line in lines) == 1
-    assert sum("the service is back after" in line and "ids got 'blue'" in line for line in lines) == 1
-    assert sum("outcomes are sent again" in line for line in lines) == 1
+    falls_back, wait, *last = [tuple(record.args or ()) for record in caplog.records]
+    again, back = sorted(last, key=len)  # they come in either order
+    assert (falls_back[:3], wait[:2]) == ((name, "blue", "away"), (name, "away"))
+    assert (back[0], back[2:], again) == (name, (sum(flag.counts.fallbacks.values()), "blue"), (name,))
 
 
 def test_it_tells_a_real_service_of_its_fallbacks(server: Server) -> None:
@@ -115,8 +111,8 @@ def test_it_tells_a_real_service_of_its_fallbacks(server: Server) -> None:
         for k in range(5):
             assert flag.decide(f"during-{k}") == "blue"
         server.start()
-        eventually(lambda: any(event.kind == "decision" for event in after(client, name, flag)))
-        eventually(lambda: any(event.kind == "fallbacks" for event in client.ledger(name)))
+        until(lambda: any(event.kind == "decision" for event in after(client, name, flag)))
+        until(lambda: any(event.kind == "fallbacks" for event in client.ledger(name)))
         (told,) = [event for event in client.ledger(name) if event.kind == "fallbacks"]
         assert told.arm == "blue"
         assert client.experiment(name).fallbacks == sum(flag.counts.fallbacks.values()) >= 5
@@ -137,7 +133,7 @@ def test_values_in_units_that_are_added_up(server: Server) -> None:
             flag.observe("v", value=60.0)
             flag.observe("v", value=60.0)
             flag.observe("v", value=-20.0, report="refund", final=True)
-            eventually(lambda: flag.counts.sent == 3)
+            until(lambda: flag.counts.sent == 3)
         (arm,) = [each for each in client.experiment("basket").arms if each.outcomes]
         assert arm.mean_value == pytest.approx(100.0)
 
@@ -146,39 +142,38 @@ def test_values_in_units_that_are_added_up(server: Server) -> None:
 def test_a_paused_or_archived_experiment(server: Server, status: str) -> None:
     """No new decisions, but outcomes of the earlier ones are taken."""
     name = made(server, status)
-    with flag_at(server, name, pause=30.0) as flag, server.client() as client:
+    with flag_at(server, name, pause=LONG) as flag, server.client() as client:
         assert flag.decide("early") != "blue"
         (client.pause if status == "paused" else client.archive)(name)
         assert flag.decide("late") == flag.decide("later") == "blue"
         assert flag.counts.fallbacks == {status: 1, "not asked": 1}
         flag.observe("early", reward=0.5)
-        eventually(lambda: flag.counts.sent == 1)
+        until(lambda: flag.counts.sent == 1)
 
 
 def test_a_wrong_key_and_an_unknown_experiment(server: Server, caplog: pytest.LogCaptureFixture) -> None:
-    with flag_at(server, "no-such", pause=30.0) as unknown, flag_at(server, "no-such", key="wrong") as wrong:
+    with flag_at(server, "no-such", pause=LONG) as unknown, flag_at(server, "no-such", key="wrong") as wrong:
         assert unknown.decide("v") == wrong.decide("v") == "blue"
         assert unknown.counts.fallbacks == wrong.counts.fallbacks == {"refused": 1}
         wrong.observe("w", reward=1.0)
-        eventually(lambda: any("outcomes wait (refused)" in line for line in caplog.messages))
+        until(lambda: len(caplog.records) == 3)
         assert wrong.counts.waiting == 1, "a key can be mended: what was observed is kept"
-    assert "no-such" in caplog.text
     assert wrong.counts.dropped == 1
-    assert any("closed, 1 outcomes were not sent" in line for line in caplog.messages)
+    assert caplog.records[3].args == ("no-such", 1)
 
 
 def test_a_bad_id_does_not_switch_the_flag_off(server: Server, caplog: pytest.LogCaptureFixture) -> None:
     name = made(server, "bad-ids")
-    with flag_at(server, name, pause=30.0) as flag:
+    with flag_at(server, name, pause=LONG) as flag:
         assert [flag.decide(id) for id in ("with space", "x" * 200, 17, None, ["v"])] == ["blue"] * 5  # type: ignore[arg-type]
         assert flag.decide("good") != "blue"
         assert flag.counts.fallbacks == {"refused": 5}
-        assert sum("an id is refused" in line for line in caplog.messages) == 1
+        assert [record.args[:2] for record in caplog.records if isinstance(record.args, tuple)] == [(name, "id")]
 
 
 def test_outcomes_that_cannot_be_are_dropped_and_the_others_go_on(server: Server) -> None:
     name = made(server, "bad-outcomes")
-    with flag_at(server, name, pause=30.0) as flag:
+    with flag_at(server, name, pause=LONG) as flag:
         flag.decide("v")
         flag.observe("v", reward=float("nan"))
         flag.observe("v", rewrd=1.0)
@@ -187,7 +182,7 @@ def test_outcomes_that_cannot_be_are_dropped_and_the_others_go_on(server: Server
         flag.observe("nobody", reward=1.0)
         flag.observe("v", reward=1.0)
         flag.observe("v", reward=0.0)
-        eventually(lambda: flag.counts.refused == 6)
+        until(lambda: flag.counts.refused == 6)
         assert flag.counts.sent == 1
         assert flag.counts.waiting == 0
 
@@ -206,7 +201,7 @@ def listening(speaks: bool) -> Iterator[str]:
 
     with socket.create_server(("127.0.0.1", 0), backlog=64) as listener:
         if speaks:
-            listener.settimeout(SOON)
+            listener.settimeout(LONG)
 
             def accept() -> None:
                 trickle(listener.accept()[0])
@@ -218,14 +213,10 @@ def listening(speaks: bool) -> Iterator[str]:
 
 @pytest.mark.parametrize("speaks", [False, True], ids=["hangs", "trickles"])
 def test_a_service_that_does_not_answer_costs_the_timeout_once(speaks: bool) -> None:
-    """decide takes 0.3 s at most, with 0.2 s for a busy machine, and nothing while the pause lasts."""
-    with listening(speaks) as url, Flag(url, "button", "blue", key="k", timeout=0.3, pause=60.0) as flag:
-        begin = time.monotonic()
+    """No answer ever ends: that `decide` returns at all is its time limit. It does not ask while the pause lasts."""
+    with listening(speaks) as url, Flag(url, "button", "blue", key="k", timeout=0.3, pause=LONG) as flag:
         assert flag.decide("first") == "blue"
-        took = time.monotonic() - begin
-        assert 0.25 < took < 0.5
         assert [flag.decide(f"v{k}") for k in range(1000)] == ["blue"] * 1000
-        assert time.monotonic() - begin - took < 0.2
         assert flag.counts.fallbacks == {"slow": 1, "not asked": 1000}
 
 
@@ -237,10 +228,10 @@ def test_outcomes_beyond_the_queue_are_dropped_oldest_first(server: Server) -> N
         server.kill()
         for k in range(6):
             flag.observe(f"v{k}", reward=1.0)
-        eventually(lambda: flag.counts.dropped == 3)
+        until(lambda: flag.counts.dropped == 3)
         assert flag.counts.waiting == 3
         server.start()
-        eventually(lambda: flag.counts.sent == 3)
+        until(lambda: flag.counts.sent == 3)
         with server.client() as client:
             assert [e.decision for e in client.ledger(name) if e.kind == "outcome"] == ["v3", "v4", "v5"]
 
@@ -291,12 +282,20 @@ class StandIn:
             raise ServiceUnavailable(503, "busy", "too many requests are waiting")
 
 
+class Clock:
+    """The clock of a flag's pauses between decisions, in the hands of a test."""
+
+    def __init__(self, flag: Flag) -> None:
+        self.now = 0.0
+        flag._breaker._clock = lambda: self.now
+
+
 def outage(flag: Flag, service: StandIn, visits: int) -> None:
     service.error = ServiceUnavailable(503, "unreachable", "nobody there")
     for _ in range(visits):
         assert flag.decide(f"v-{time.monotonic_ns()}") == "blue"
     service.error = None
-    eventually(lambda: flag.decide(f"v-{time.monotonic_ns()}") == "green")
+    until(lambda: flag.decide(f"v-{time.monotonic_ns()}") == "green")
 
 
 def test_it_tells_the_service_once_for_each_outage() -> None:
@@ -306,9 +305,9 @@ def test_it_tells_the_service_once_for_each_outage() -> None:
         flag.decide("well")
         outage(flag, service, 7)
         first = sum(flag.counts.fallbacks.values())
-        eventually(lambda: len(service.tells) == 3)
+        until(lambda: len(service.tells) == 3)
         outage(flag, service, 1)
-        eventually(lambda: len(service.tells) == 4)
+        until(lambda: len(service.tells) == 4)
         second = sum(flag.counts.fallbacks.values()) - first
         assert flag.counts.sent == 0, "reports of outages are no outcomes"
     assert [each[:3] for each in service.tells] == [("button", first, "blue")] * 3 + [("button", second, "blue")]
@@ -327,9 +326,9 @@ def test_a_report_that_is_refused_holds_up_no_outcomes(caplog: pytest.LogCapture
     service.report_fallbacks = refuse
     with Flag(service, "button", "blue", pause=0.05, tell=True) as flag:
         outage(flag, service, 2)
-        eventually(lambda: any("an outage is refused" in line for line in caplog.messages))
+        until(lambda: any(tuple(record.args or ())[:2] == ("button", "outage") for record in caplog.records))
         flag.observe("v", reward=1.0)
-        eventually(lambda: flag.counts.sent == 1)
+        until(lambda: flag.counts.sent == 1)
         assert flag.counts.refused == 0
 
 
@@ -338,7 +337,7 @@ def test_it_tells_nothing_unless_it_is_asked_to() -> None:
     with Flag(service, "button", "blue", pause=0.05) as flag:
         outage(flag, service, 3)
         flag.observe("v", reward=1.0)
-        eventually(lambda: flag.counts.sent == 1)
+        until(lambda: flag.counts.sent == 1)
     assert service.tells == []
 
 
@@ -348,12 +347,12 @@ def test_a_value_that_is_sent_again_counts_once() -> None:
     with Flag(service, "basket", "blue", pause=0.05) as flag:
         service.error = ServiceUnavailable(503, "unreachable", "nobody there")
         flag.observe("v", value=60.0)
-        eventually(lambda: len(service.outcomes) == 3)
+        until(lambda: len(service.outcomes) == 3)
         service.error = None
-        eventually(lambda: flag.counts.sent == 1)
+        until(lambda: flag.counts.sent == 1)
         flag.observe("v", value=35.0, report="order-2", final=True)
         flag.observe("w", reward=1.0)
-        eventually(lambda: flag.counts.sent == 3)
+        until(lambda: flag.counts.sent == 3)
     *again, second, third = service.outcomes
     assert len(again) > 3
     assert [each["report"] for each in again] == [again[0]["report"]] * len(again)
@@ -364,21 +363,22 @@ def test_a_value_that_is_sent_again_counts_once() -> None:
 def test_one_call_at_a_time_probes_a_service_that_is_away() -> None:
     service: Any = StandIn()
     service.error = ServiceError(401, "wrong_key", "the key is unknown")
-    with Flag(service, "button", "blue", timeout=5.0, pause=0.2) as flag:
+    with Flag(service, "button", "blue", timeout=LONG, pause=LONG) as flag:
+        clock = Clock(flag)
         flag.decide("first")
         assert service.asked == 1
-        time.sleep(0.25)
+        clock.now += LONG
         held = threading.Event()
 
         def slow(name: str, id: str) -> Any:
             service.asked += 1
-            held.wait(SOON)
+            held.wait(LONG)
             return SimpleNamespace(arm="green")
 
         service.decide = slow
         probe = threading.Thread(target=flag.decide, args=("probe",))
         probe.start()
-        eventually(lambda: service.asked == 2)
+        until(lambda: service.asked == 2)
         assert [flag.decide(f"v{k}") for k in range(10)] == ["blue"] * 10
         assert service.asked == 2
         held.set()
@@ -389,10 +389,11 @@ def test_one_call_at_a_time_probes_a_service_that_is_away() -> None:
 
 def test_a_probe_with_a_bad_id_leaves_the_probe_to_the_next() -> None:
     service: Any = StandIn()
-    with Flag(service, "button", "blue", timeout=5.0, pause=0.05) as flag:
+    with Flag(service, "button", "blue", timeout=LONG, pause=LONG) as flag:
+        clock = Clock(flag)
         service.error = ServiceUnavailable(503, "unreachable", "nobody there")
         flag.decide("first")
-        time.sleep(0.06)
+        clock.now += LONG
         service.error = ServiceError(422, "invalid", "id has a space", "id")
         assert flag.decide("a space") == "blue"
         service.error = None
@@ -406,14 +407,14 @@ def test_two_threads_with_one_id_show_one_arm() -> None:
 
     def late(name: str, id: str) -> Any:
         asked.set()
-        held.wait(SOON)
+        held.wait(LONG)
         return SimpleNamespace(arm="green")
 
-    with Flag(service, "button", "blue", timeout=SOON) as flag:
+    with Flag(service, "button", "blue", timeout=LONG) as flag:
         service.decide = late
         thread = threading.Thread(target=lambda: shown.append(flag.decide("v")))
         thread.start()
-        assert asked.wait(SOON)
+        assert asked.wait(LONG)
         del service.decide
         service.error = ServiceUnavailable(503, "unreachable", "nobody there")
         shown.append(flag.decide("v"))
@@ -425,27 +426,27 @@ def test_two_threads_with_one_id_show_one_arm() -> None:
         assert flag.counts.decided == 0
 
 
-def test_a_service_that_is_back_gets_what_waits_at_once(caplog: pytest.LogCaptureFixture) -> None:
-    """And not a pause after the last attempt: here 0.9 s later, at which decisions come back after 1 s."""
+def test_a_service_that_is_back_gets_what_waits_at_once() -> None:
+    """And not a pause after the last attempt: that of the outbox does not end here."""
     service: Any = StandIn()
-    with Flag(service, "button", "blue", timeout=5.0, pause=1.0) as flag:
-        for round in (1, 2):
+    with Flag(service, "button", "blue", timeout=LONG, pause=LONG) as flag:
+        clock = Clock(flag)
+        for number in (1, 2):
             service.error = ServiceUnavailable(503, "unreachable", "nobody there")
-            flag.decide(f"first-{round}")
-            time.sleep(0.7)
+            flag.decide(f"first-{number}")
+            attempts = len(service.outcomes)
             flag.observe("v", reward=1.0)
-            eventually(lambda round=round: sum("outcomes wait" in line for line in caplog.messages) == round)  # type: ignore[misc]
-            failed = time.monotonic()
+            until(lambda: len(service.outcomes) > attempts)  # noqa: B023
             service.error = None
-            eventually(lambda: flag.decide(f"v-{time.monotonic_ns()}") == "green")
-            eventually(lambda round=round: flag.counts.sent == round)  # type: ignore[misc]
-            assert time.monotonic() - failed < 0.9
+            clock.now += LONG
+            assert flag.decide(f"back-{number}") == "green"
+            until(lambda: flag.counts.sent == number)  # noqa: B023
 
 
 def test_errors_of_any_kind_are_no_errors_of_the_page() -> None:
     service: Any = StandIn()
     service.error = ZeroDivisionError("a slip")
-    with Flag(service, "button", "blue", pause=30.0) as flag:
+    with Flag(service, "button", "blue", pause=LONG) as flag:
         assert flag.decide("v") == "blue"
         assert flag.counts.fallbacks == {"failed": 1}
 
@@ -471,9 +472,9 @@ def test_settings_that_cannot_be_are_refused(monkeypatch: pytest.MonkeyPatch) ->
             Flag(url, "button", "blue", key="k", **settings)
         assert caught.value.field == field
     monkeypatch.delenv("BELATED_KEY", raising=False)
-    with pytest.raises(InvalidValue, match="BELATED_KEY"):
+    with refused("key", "BELATED_KEY"):
         Flag(url, "button", "blue")
-    with Client(url, "k") as client, pytest.raises(InvalidValue, match="besides a client"):
+    with Client(url, "k") as client, refused("key"):
         Flag(client, "button", "blue", key="k")
 
 
@@ -482,21 +483,19 @@ def test_a_program_that_ends_sends_what_waits(server: Server) -> None:
     name = made(server, "ends")
     code = f"""
 from belated.client import Flag
-flag = Flag({server.url!r}, {name!r}, "blue", timeout=5)
+flag = Flag({server.url!r}, {name!r}, "blue", timeout=60)
 for k in range(50):
     flag.decide(f"v{{k}}")
     flag.observe(f"v{{k}}", reward=1.0)
 """
     environment = os.environ | {"BELATED_KEY": ADMIN_KEY}
-    subprocess.run([sys.executable, "-W", "error", "-c", code], env=environment, check=True, timeout=30)
+    subprocess.run([sys.executable, "-W", "error", "-c", code], env=environment, check=True)
     with server.client() as client:
         assert client.experiment(name).outcomes.used == 50
-    nowhere = f"http://127.0.0.1:{free_port()}"
-    begin = time.monotonic()
-    with Flag(nowhere, "button", "blue", key="k", pause=30.0) as flag:
-        for k in range(50):
-            flag.observe(f"v{k}", reward=1.0)
-    assert time.monotonic() - begin < 1.5
+    flag = Flag(f"http://127.0.0.1:{free_port()}", "button", "blue", key="k", pause=LONG)
+    for k in range(50):
+        flag.observe(f"v{k}", reward=1.0)
+    flag.close(LONG)
     assert flag.counts.dropped == 50
     flag.observe("late", reward=1.0)
     assert flag.counts.dropped == 51
@@ -509,7 +508,7 @@ def test_a_forked_process_sends_its_own(server: Server) -> None:
     code = f"""
 import os, sys
 from belated.client import Flag
-flag = Flag({server.url!r}, {name!r}, "blue", timeout=5)
+flag = Flag({server.url!r}, {name!r}, "blue", timeout=60)
 def use(id):
     assert flag.decide(id) != "blue", flag.counts
     flag.observe(id, reward=1.0)
@@ -523,7 +522,7 @@ for k in range(8):  # the background may be anywhere when a child is made
     assert os.waitpid(child, 0)[1] == 0
 """
     environment = os.environ | {"BELATED_KEY": ADMIN_KEY}
-    subprocess.run([sys.executable, "-c", code], env=environment, check=True, timeout=30)
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True)
     with server.client() as client:
         ids = sorted(str(event.decision) for event in client.ledger(name) if event.kind == "outcome")
     assert ids == sorted(f"{who}-{k}" for who in ("parent", "child", "again") for k in range(8))
@@ -552,43 +551,65 @@ def test_the_breaker() -> None:
     assert breaker.allows()
 
 
-def test_the_outbox_keeps_the_order_and_waits_after_a_failure() -> None:
-    sent: list[tuple[int, float]] = []
-    fails = {2: 1}
+def test_the_outbox_keeps_the_order_and_waits_after_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[int] = []
+    now, looks = 0.0, 0
+
+    def monotonic() -> float:
+        nonlocal looks
+        looks += 1
+        return now
 
     def deliver(item: int) -> bool:
-        sent.append((item, time.monotonic()))
-        fails[item] = fails.get(item, 0) - 1
-        return fails[item] < 0
+        sent.append(item)
+        return item != 2 or sent.count(2) == 2
 
-    outbox = Outbox(deliver, most=10, pause=0.2)
+    monkeypatch.setattr(outbox_module, "time", SimpleNamespace(monotonic=monotonic))
+    outbox = Outbox(deliver, most=10, pause=0.01)
     for item in range(5):
         outbox.put(item)
-    eventually(lambda: outbox.waiting == 0)
-    assert [item for item, _ in sent] == [0, 1, 2, 2, 3, 4]
-    assert sent[3][1] - sent[2][1] >= 0.2
-    assert outbox.close(1.0) == 0
+    until(lambda: sent == [0, 1, 2] and outbox.waiting == 3)
+    before = looks
+    until(lambda: looks > before + 3)  # it has looked at the clock, and waits
+    assert sent == [0, 1, 2]
+    now = 0.01
+    until(lambda: outbox.waiting == 0)
+    assert sent == [0, 1, 2, 2, 3, 4]
+    assert outbox.close(LONG) == 0
 
 
 def test_the_outbox_can_be_woken() -> None:
-    works = threading.Event()
-    outbox: Outbox[int] = Outbox(lambda _: works.is_set(), most=10, pause=60.0)
+    """Also while an attempt is under way that is going to fail."""
+    begun, goes_on, works = threading.Event(), threading.Event(), threading.Event()
+
+    def deliver(_: int) -> bool:
+        could = works.is_set()
+        begun.set()
+        goes_on.wait(LONG)
+        return could
+
+    outbox: Outbox[int] = Outbox(deliver, most=10, pause=LONG)
     outbox.put(1)
-    time.sleep(0.05)
+    assert begun.wait(LONG)
     works.set()
     outbox.wake()
-    eventually(lambda: outbox.waiting == 0)
-    assert outbox.close(1.0) == outbox.dropped == 0
+    goes_on.set()
+    until(lambda: outbox.waiting == 0)
+    works.clear()
+    outbox.put(2)
+    until(lambda: outbox._not_before > 0.0)
+    works.set()
+    outbox.wake()
+    until(lambda: outbox.waiting == 0)
+    assert outbox.close(LONG) == outbox.dropped == 0
 
 
 def test_closing_the_outbox_does_not_wait_for_what_hangs() -> None:
     hangs = threading.Event()
-    outbox: Outbox[int] = Outbox(lambda _: hangs.wait(SOON), most=10, pause=0.1)
+    outbox: Outbox[int] = Outbox(lambda _: hangs.wait(LONG), most=10, pause=0.1)
     outbox.put(1)
     outbox.put(2)
-    begin = time.monotonic()
     assert outbox.close(0.1) == 2
-    assert time.monotonic() - begin < 1.0
     assert outbox.dropped == 2
     hangs.set()
 
@@ -599,16 +620,16 @@ def test_what_comes_back_to_a_full_outbox_is_the_oldest() -> None:
     def deliver(item: int) -> bool:
         begun.set()
         sent.append(item)
-        return held.wait(SOON) and len(sent) > 1
+        return held.wait(LONG) and len(sent) > 1
 
     outbox = Outbox(deliver, most=2, pause=0.05)
     outbox.put(1)
-    assert begun.wait(SOON)
+    assert begun.wait(LONG)
     outbox.put(2)
     outbox.put(3)
     assert (outbox.waiting, outbox.dropped) == (3, 0)
     held.set()
-    eventually(lambda: outbox.waiting == 0)
+    until(lambda: outbox.waiting == 0)
     assert sent == [1, 2, 3]
     assert outbox.dropped == 1
 
@@ -620,8 +641,8 @@ def test_closing_the_outbox_tries_once_more() -> None:
         attempts.append(item)
         return len(attempts) > 1
 
-    outbox = Outbox(deliver, most=10, pause=60.0)
+    outbox = Outbox(deliver, most=10, pause=LONG)
     outbox.put(1)
-    eventually(lambda: len(attempts) == 1)
-    assert outbox.close(SOON) == 0
+    until(lambda: len(attempts) == 1)
+    assert outbox.close(LONG) == 0
     assert attempts == [1, 1]

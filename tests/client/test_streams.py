@@ -90,7 +90,7 @@ def test_the_error_of_a_ledger_that_is_cut_short_for_good(kind: str, clock: Cloc
     with stub(kind, streams, retry_seconds=3) as service:
         events = service.ledger("some")
         assert [next(events).number, next(events).number] == [1, 2]
-        with pytest.raises(ServiceUnavailable, match="cut short") as caught:
+        with pytest.raises(ServiceUnavailable) as caught:
             next(events)
     assert (caught.value.status, caught.value.code) == (503, "unreachable")
     assert caught.value.__cause__ is CUT
@@ -134,7 +134,7 @@ def test_a_ledger_that_is_gone_when_it_is_opened_again(kind: str, clock: Clock) 
 
 def test_an_event_that_is_none_is_an_error_of_the_service(kind: str, clock: Clock) -> None:
     streams = Streams((lines(1) + b"<html>\n",))
-    with stub(kind, streams) as service, pytest.raises(ServiceError, match="not one of this service") as caught:
+    with stub(kind, streams) as service, pytest.raises(ServiceError) as caught:
         numbers(service.ledger("some"))
     assert caught.value.code == "unreadable"
 
@@ -161,7 +161,7 @@ def test_watching_begins_again_but_does_not_go_on(kind: str, clock: Clock) -> No
         assert request.extensions["timeout"] == {"connect": 7.0, "read": None, "write": 7.0, "pool": 7.0}
         return httpx.Response(503 if len(left) == 2 else 200, stream=left.pop(0))
 
-    with stub(kind, handle, timeout=7) as service, pytest.raises(ServiceUnavailable, match="cut") as caught:
+    with stub(kind, handle, timeout=7) as service, pytest.raises(ServiceUnavailable) as caught:
         next(service.watch("some"))
     assert caught.value.code == "unreachable"
     assert (left, len(clock.pauses)) == ([], 1)

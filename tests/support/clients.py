@@ -3,7 +3,6 @@
 import asyncio
 import socket
 import threading
-import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import suppress
 from inspect import isasyncgen
@@ -16,6 +15,7 @@ import pytest
 
 from belated.api.types import LedgerEvent
 from belated.client import AsyncClient, Client, retries
+from support.waiting import until
 
 BOTH = ("Client", "AsyncClient")
 
@@ -119,12 +119,11 @@ class Lossy:
     """A proxy on a port of its own. What becomes of the next requests stands in `plan`; all others are answered.
 
     refuse: the connection is closed before the server hears of it. lose: the server has answered, nobody hears it.
-    cut: half of the answer arrives. late: the answer comes after `seconds`.
+    cut: half of the answer arrives. late: it comes when the client has given up and asks again.
     """
 
-    def __init__(self, port: int, seconds: float = 1.5) -> None:
+    def __init__(self, port: int) -> None:
         self._port = port
-        self._seconds = seconds
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
         self.plan: list[str] = []
@@ -139,7 +138,8 @@ class Lossy:
         self._listening.shutdown(socket.SHUT_RDWR)
         self._listening.close()
         for thread in self._threads:
-            thread.join(20)
+            thread.join(60)
+            assert not thread.is_alive()
 
     def _listen(self) -> None:
         with suppress(OSError):
@@ -151,7 +151,7 @@ class Lossy:
     def _pass_on(self, connection: socket.socket) -> None:
         """One request on each connection."""
         with connection, suppress(OSError):
-            connection.settimeout(20)
+            connection.settimeout(60)
             head, _, body = self._read_head(connection)
             while len(body) < _length(head):
                 body += connection.recv(1 << 16)
@@ -163,7 +163,7 @@ class Lossy:
                 return
             answer = self._ask(head, body)
             if what == "late":
-                time.sleep(self._seconds)
+                until(lambda: self.bodies.count(body) > 1)
             if what != "lose":
                 connection.sendall(answer[: len(answer) // 2] if what == "cut" else answer)
 
@@ -174,7 +174,7 @@ class Lossy:
         return read.partition(b"\r\n\r\n")
 
     def _ask(self, head: bytes, body: bytes) -> bytes:
-        with socket.create_connection(("127.0.0.1", self._port), timeout=20) as server:
+        with socket.create_connection(("127.0.0.1", self._port), timeout=60) as server:
             server.sendall(head.replace(b"onnection: keep-alive", b"onnection: close") + b"\r\n\r\n" + body)
             answer = b""
             while piece := server.recv(1 << 16):

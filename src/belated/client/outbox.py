@@ -27,6 +27,7 @@ class Outbox(Generic[T]):
         self._items: deque[T] = deque()
         self._in_hand = 0
         self._not_before = 0.0
+        self._wakes = 0
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
 
@@ -56,9 +57,10 @@ class Outbox(Generic[T]):
             self._changed.notify_all()
 
     def wake(self) -> None:
-        """Try again at once, whatever failed before."""
+        """Try again at once, whatever failed before, or fails that is under way."""
         with self._changed:
             self._not_before = 0.0
+            self._wakes += 1
             self._changed.notify_all()
 
     def close(self, seconds: float) -> int:
@@ -90,6 +92,7 @@ class Outbox(Generic[T]):
                     self._changed.wait(self._not_before - time.monotonic() if self._items else None)
                 item = self._items.popleft()
                 self._in_hand = 1
+                wakes = self._wakes
             is_done = self._deliver(item)
             with self._changed:
                 if is_done:
@@ -100,7 +103,8 @@ class Outbox(Generic[T]):
                 self._in_hand = 0
                 self._items.appendleft(item)
                 self._trim()
-                self._not_before = time.monotonic() + self._pause
+                if wakes == self._wakes:
+                    self._not_before = time.monotonic() + self._pause
 
     def _is_due(self) -> bool:
         return bool(self._items) and (self._closes or time.monotonic() >= self._not_before)
