@@ -9,8 +9,9 @@ not seen by Python: its tests are those that call a Python function of the same 
 of the packages that use compiled code.
 
 `run` changes one expression or statement at a time in a copy of the package. It runs the tests that could see the
-change, quickest first, until one fails; a failure counts when it happens twice. The same seed draws the same places as
-long as their lines stay as they are: places are ranked by a hash of the seed and of what stands there.
+change, quickest first, until one fails; a failure counts when it happens twice, and not without the change. The same
+seed draws the same places as long as their lines stay as they are: places are ranked by a hash of the seed and of what
+stands there.
 """
 
 import argparse
@@ -25,7 +26,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from copy import deepcopy
 from pathlib import Path
 from queue import SimpleQueue
@@ -262,22 +263,30 @@ class Bench:
         failed = [line for line in output.splitlines() if line.startswith(("FAILED", "ERROR"))]
         return failed[0].partition(" ")[2].partition(" - ")[0] if failed else "(pytest ended) " + output[-300:]
 
-    def notice(self, tests: list[str], seconds: float) -> str:
-        """Return the first test that fails twice, or nothing."""
+    def notice(self, mutant: Mutant, tests: list[str], seconds: float) -> str:
+        """Return the first test that fails twice with a mutant, and not without it; or nothing."""
         while tests:
-            noticed = self.fails(tests, seconds)
-            if not noticed or noticed not in tests or self.fails([noticed], seconds):
+            with self.changed(mutant):
+                noticed = self.fails(tests, seconds)
+                if not noticed or noticed not in tests:
+                    return noticed
+                again = self.fails([noticed], seconds)
+            if again and not self.fails([noticed], seconds):
                 return noticed
-            tests = tests[tests.index(noticed) + 1 :]  # it failed by chance
+            tests = tests[tests.index(noticed) + 1 :]  # it fails by chance, or in any case
         return ""
 
     def attempt(self, mutant: Mutant, tests: list[str], seconds: float) -> str:
-        """Return the test that noticed a mutant, twice, or nothing."""
+        """Return the test that noticed a mutant, or nothing."""
+        return next(filter(None, (self.notice(mutant, part, seconds) for part in (tests[:FIRST], tests[FIRST:]))), "")
+
+    @contextmanager
+    def changed(self, mutant: Mutant) -> Iterator[None]:
         path = self.root / mutant.file
         before = path.read_bytes()
         try:
             path.write_bytes(before[: mutant.begin] + mutant.new.encode() + before[mutant.end :])
-            return next(filter(None, (self.notice(part, seconds) for part in (tests[:FIRST], tests[FIRST:]))), "")
+            yield
         finally:
             path.write_bytes(before)
 

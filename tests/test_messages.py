@@ -44,6 +44,7 @@ def test_messages_say_what_they_said(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.delenv("BELATED_KEY", raising=False)
     for kind in (Delays, Environment):  # messages list what there is: leave out what tests have defined
         ours = {name: member for name, member in kind.members.items() if member.__module__.startswith("belated.")}
         monkeypatch.setattr(kind, "members", ours)

@@ -48,8 +48,8 @@ def test_cells_are_listed(capsys: Captured) -> None:
     ids = ["even:", "stochastic-k1000/none", "resonant:", "resonant-k2/100", "resonant-k2/1000", "resonant-k10/1000"]
     assert [line.split()[0] for line in lines] == ids
     assert lines[1].split()[-2:] == ["1,000", "100,000"]
-    found = {row["id"]: row["family"] for row in printed(capsys, "cells", "--family", "rhythm", "revenue")}
-    assert found == {name: cell.family for name, cell in suite.items() if cell.family in ("rhythm", "revenue")}
+    families = {row["id"]: row["family"] for row in printed(capsys, "cells", "--family", "rhythm", "revenue")}
+    assert families == {name: cell.family for name, cell in suite.items() if cell.family in ("rhythm", "revenue")}
     found = [row["id"] for row in printed(capsys, "cells", "stochastic-*", "--family", "deadline")]
     assert found[0] == "stochastic-k10/by-loss"
 
@@ -76,8 +76,8 @@ def test_compare_prints_draws_and_writes(tmp_path: Path, capsys: Captured, reque
     assert drawing.tag.endswith("svg")
     request.getfixturevalue("no_figures")
     assert main([*words, "--threads", "2", "--out", str(tmp_path / "two")]) == 0
-    for file in ("curves.csv", "final.csv"):
-        assert (tmp_path / "new" / file).read_bytes() == (tmp_path / "two" / file).read_bytes(), file
+    for name in ("curves.csv", "final.csv"):
+        assert (tmp_path / "new" / name).read_bytes() == (tmp_path / "two" / name).read_bytes(), name
     with (tmp_path / "new" / "final.csv").open() as file:
         finals = list(csv.DictReader(file))
     assert len(finals) == 2 * 2 * 3

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-import argcomplete
+import argcomplete.finders
 import pytest
 
 from belated.cli.main import main
@@ -20,7 +20,7 @@ from support.commands import refused_line
 FOLDER = Path(sys.executable).parent
 
 
-class Finder(argcomplete.CompletionFinder):
+class Finder(argcomplete.finders.CompletionFinder):
     """argcomplete's own, but for what it writes to file descriptor 9, which is something else in this process."""
 
     def _init_debug_stream(self) -> None:
@@ -33,6 +33,7 @@ def stop(status: int) -> None:
 
 def candidates(line: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return what completes a line, as a shell asks for it by the environment."""
+    out = io.StringIO()
     monkeypatch.setattr(
         "argcomplete.autocomplete", lambda parser: Finder()(parser, exit_method=stop, output_stream=out)
     )
@@ -46,7 +47,6 @@ def candidates(line: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     }
     for name, value in asking.items():
         monkeypatch.setenv(name, value)
-    out = io.StringIO()
     with pytest.raises(SystemExit) as stopped:
         main([])
     assert stopped.value.code == 0

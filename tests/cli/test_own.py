@@ -128,7 +128,16 @@ def test_bounds(folder: Path, capsys: Captured, no_figures: None) -> None:
 
 @pytest.mark.slow
 def test_the_command_finds_them_in_the_current_folder(folder: Path) -> None:
-    words = [BELATED, "compare", "--learners", "mine:Leader", "--environments", "mine:Shop", *SMALL, "--json"]
+    words: list[Any] = [
+        BELATED,
+        "compare",
+        "--learners",
+        "mine:Leader",
+        "--environments",
+        "mine:Shop",
+        *SMALL,
+        "--json",
+    ]
     done = subprocess.run(words, cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert {row["learner"] for row in json.loads(done.stdout)["results"]} == {"Leader"}

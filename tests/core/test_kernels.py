@@ -193,7 +193,7 @@ def homeless(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_without_a_home_machine_code_is_kept_for_the_process(homeless: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ends: list[tuple[Any, ...]] = []
-    monkeypatch.setattr(kernels.atexit, "register", lambda call, *given, **more: ends.append((call, given, more)))
+    monkeypatch.setattr("atexit.register", lambda call, *given, **more: ends.append((call, given, more)))
     folder = kernels.cache_directory.__wrapped__()
     assert folder is not None
     assert folder.is_dir()

@@ -266,7 +266,7 @@ def test_the_interval_of_the_mean_fails_where_that_of_aipw_holds() -> None:
 # --- what is refused ------------------------------------------------------------------------------------------------
 
 FINE: dict[str, Any] = {"arms": [0, 1], "rewards": [0.0, 1.0], "distributions": [[0.5, 0.5], [0.25, 0.75]]}
-REFUSED: list[tuple[dict[str, Any], str, str]] = [
+REFUSED: list[tuple[dict[str, Any], str, tuple[str, ...]]] = [
     ({"distributions": [[0.5, 0.5], [1.0, 0.0]]}, "distributions", ("1", "0.0")),
     ({"distributions": [[1.5, -0.5], [0.5, 0.5]]}, "distributions", ("0", "1.5")),
     ({"distributions": [[0.5, 0.5], [math.nan, 0.5]]}, "distributions", ("1", "nan")),

@@ -87,7 +87,7 @@ def designed(**options: Any) -> trial.Design:
 def powered(*more: float) -> str:
     """Return the verdict on a design with so much more power."""
     found = designed(rates=[0.2, 0.9], patients=4, simulations=1, stop="never")
-    return dataclasses.replace(found, more_power=Interval(*map(np.float64, more))).verdict
+    return dataclasses.replace(found, more_power=Interval(*(np.asarray(each) for each in more))).verdict
 
 
 def observed(**changes: Any) -> Resampled:

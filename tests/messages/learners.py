@@ -182,7 +182,7 @@ CASES: dict[str, Callable[[Path], object]] = {
     "replay: lists of other lengths": lambda _: replay("ucb", TABLE, [0, 0], [0.1, 0.2, 0.3]),
     "replay: a draw of 1": lambda _: replay("ucb", TABLE, [0, 0], [0.1, 1.0]),
     "a log: a learner that must know the delays": lambda _: Rejection(learners.tune("damped"), 4, 100),
-    "a log: a learner in plain Python": lambda _: Rejection(PythonLearner("mine", PlainExp3), 4, 100),  # type: ignore[arg-type]
+    "a log: a learner in plain Python": lambda _: Rejection(PythonLearner("mine", PlainExp3), 4, 100),
     "an extra that is not installed": without_matplotlib,
     "shown: a simulation": lambda _: repr(simulated(learners=["robust", "damped"])),
     "shown: a simulation of many learners": lambda _: repr(

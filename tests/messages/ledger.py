@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 from belated.api.types import ArmLimit, OutcomeScale, ShareLimits
 from belated.ledger import open_ledger
@@ -40,7 +41,7 @@ def commands(*before: Command, asked: list[Command], learner: str = "balanced") 
     return case
 
 
-def reports(*asked: Report, **wanted: object) -> Case:
+def reports(*asked: Report, **wanted: Any) -> Case:
     """What reports are told that are refused, or contradict others."""
 
     def case(_: Path) -> str:

@@ -524,8 +524,8 @@ def read_all(raw: socket.socket) -> bytes:
 def test_a_real_server_answers_whole_requests_and_lets_half_ones_give_way(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    limits = {"connections": 20, "head_seconds": 600}
-    with serving("sqlite", tmp_path_factory, **limits) as server, talk(server) as http, ExitStack() as stack:
+    run = serving("sqlite", tmp_path_factory, connections=20, head_seconds=600)
+    with run as server, talk(server) as http, ExitStack() as stack:
         create(http, "kept")
         decide = head("POST", at("kept", "decisions"), "Content-Length: 2").replace(b"Connection: close\r\n", b"")
         sent = (decide + b"{}") * 20 + HEALTH * 5 + LAST

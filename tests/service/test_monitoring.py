@@ -93,8 +93,8 @@ def test_every_line_of_a_request_has_its_id(tmp_path_factory: pytest.TempPathFac
             assert [line["request_id"] for line in said] == ["unlucky-13", "unlucky-14"]
             assert all("Traceback" in line["exception"] for line in said)
         else:
-            said = [line for line in server.log.read_text().splitlines() if " ERROR belated.service: " in line]
-            assert [re.findall(r"unlucky-\d+", line) for line in said] == [["unlucky-13"], ["unlucky-14"]]
+            errors = [line for line in server.log.read_text().splitlines() if " ERROR belated.service: " in line]
+            assert [re.findall(r"unlucky-\d+", line) for line in errors] == [["unlucky-13"], ["unlucky-14"]]
 
 
 def test_without_the_option_there_is_no_access_log(tmp_path_factory: pytest.TempPathFactory) -> None:

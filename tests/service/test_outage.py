@@ -1,6 +1,5 @@
 """A ledger whose database goes away, hangs, or is lost in the middle of a commit; and comes back."""
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -25,6 +24,7 @@ from belated.ledger.sqlite import SqliteLedger
 from support.ledger_helpers import append, decision, experiment, look, observe
 from support.postgres import Postgres
 from support.serving import KINDS, Stores
+from support.waiting import until
 
 GONE: dict[str, Exception] = {"sqlite": apsw.IOError("gone"), "postgresql": psycopg.OperationalError("gone")}
 
@@ -86,11 +86,9 @@ def test_while_the_database_is_away_everything_is_refused_and_then_works_again(s
             ledger.all_keys,
             ledger.migrate,
         ]
-        begin = time.monotonic()
         for use in uses:
             with pytest.raises(LedgerUnavailable):
                 use()
-        assert time.monotonic() - begin < 10
         server.restart()
         assert ledger.events(record.number) == [decision(1, 1)]
         append(ledger, record.number, [decision(2, 2)])
@@ -139,9 +137,10 @@ def test_a_book_asks_the_database_that_came_back_what_became_of_a_commit(
             return run(connection, statement, given)
 
         ledger.run = killed  # type: ignore[method-assign]
-        with pytest.raises(LedgerUnavailable, match="nothing was recorded"):
+        with pytest.raises(LedgerUnavailable) as caught:
             processor.run([Decide("one", ["b"]), observe("one", [("a", 0.5)])])
-        back.join(30)
+        assert not isinstance(caught.value, Uncertain)
+        back.join()
         assert processor.run([Decide("one", ["a"])]) == [first]
         (second,) = processor.run([Decide("one", ["b"])])
         assert named(second) == [("b", 2)]
@@ -167,7 +166,7 @@ def test_a_commit_whose_end_nobody_saw_is_uncertain_and_a_book_finds_out(
             return run(connection, statement, given)
 
         ledger.run = lost  # type: ignore[method-assign]
-        with pytest.raises(Uncertain, match="during a commit"):
+        with pytest.raises(Uncertain):
             append(ledger, record.number, [decision(1, 1, "a", propensity=1 / 3)])
         assert len(ledger.events(record.number)) == happened
         processor = CommandProcessor(ledger)
@@ -176,8 +175,9 @@ def test_a_commit_whose_end_nobody_saw_is_uncertain_and_a_book_finds_out(
             (answer,) = processor.run([command])
             assert named(answer) == [("b", 2)]
         else:
-            with pytest.raises(LedgerUnavailable, match="nothing was recorded"):
+            with pytest.raises(LedgerUnavailable) as caught:
                 processor.run([command])
+            assert not isinstance(caught.value, Uncertain)
             (answer,) = processor.run([command])
             assert named(answer) == [("b", 1)]
         assert processor.run([command]) == CommandProcessor(ledger).run([command]) == [answer]
@@ -209,7 +209,8 @@ def test_whatever_isolation_the_database_is_set_to_a_turn_sees_all_before_it(lev
     with psycopg.connect(store, autocommit=True) as connection:
         name = connection.info.dbname
         connection.execute(f"ALTER DATABASE \"{name}\" SET default_transaction_isolation = '{level}'".encode())
-    with closing(open_ledger(store)) as ledger:
+    waiting = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    with closing(open_ledger(store)) as ledger, psycopg.connect(store, autocommit=True) as other:
         record = experiment(ledger)
         seen: list[Event | str] = []
         begun = Flag()
@@ -226,26 +227,34 @@ def test_whatever_isolation_the_database_is_set_to_a_turn_sees_all_before_it(lev
             transaction.lock(record.number, 0, [])
             thread = Thread(target=second, daemon=True)
             thread.start()
-            assert begun.wait(10)
-            time.sleep(0.2)
+            assert begun.wait(60)
+            until(lambda: other.execute(waiting).fetchall() == [(1,)])
             transaction.append(record.number, [decision(1, 1)], Status.ACTIVE, 1)
-        thread.join(20)
+        thread.join(60)
         assert seen == [decision(1, 1)]
 
 
 def test_a_file_that_another_process_holds_is_waited_for_once_and_works_when_it_is_let_go(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite, "BUSY_SECONDS", 0.3)
+    gave_up = []
+
+    class Patience(sqlite._Patience):
+        def __call__(self, tries: int) -> bool:
+            goes_on = super().__call__(tries)
+            gave_up.extend([True] * (not goes_on))
+            return goes_on
+
+    monkeypatch.setattr(sqlite, "BUSY_SECONDS", 0.1)
+    monkeypatch.setattr(sqlite, "_Patience", Patience)
     with closing(sql_ledger(Stores.fresh("sqlite", tmp_path))) as ledger:
         record = experiment(ledger)
         fill_pool(ledger, 5)
         other = apsw.Connection(str(tmp_path / "ledger.db"))
         other.execute("BEGIN IMMEDIATE")
-        begin = time.monotonic()
-        with pytest.raises(LedgerUnavailable, match="locked"):
+        with pytest.raises(LedgerUnavailable):
             append(ledger, record.number, [decision(1, 1)])
-        assert 0.25 < time.monotonic() - begin < 1.5  # not once for each idle connection
+        assert gave_up == [True]  # and not once for each idle connection
         assert ledger.events(record.number) == []  # who only reads does not wait
         other.execute("COMMIT")
         other.close()
@@ -255,7 +264,7 @@ def test_a_file_that_another_process_holds_is_waited_for_once_and_works_when_it_
 
 def test_a_file_in_a_folder_that_is_not_there_is_unavailable_until_it_is(tmp_path: Path) -> None:
     with closing(SqliteLedger(str(tmp_path / "later" / "ledger.db"))) as ledger:
-        with pytest.raises(LedgerUnavailable, match="CantOpen"):
+        with pytest.raises(LedgerUnavailable):
             ledger.migrate()
         (tmp_path / "later").mkdir()
         assert ledger.migrate() != []
@@ -272,7 +281,7 @@ def test_a_ledger_that_was_closed_is_unavailable(kind: str, tmp_path: Path) -> N
         transaction.append(record.number, [decision(1, 1)], Status.ACTIVE, 1)
     uses: list[Callable[[], object]] = [ledger.probe, ledger.experiments, lambda: look(ledger, record.number)]
     for use in uses:
-        with pytest.raises(LedgerUnavailable, match="closed"):
+        with pytest.raises(LedgerUnavailable):
             use()
 
 

@@ -419,6 +419,7 @@ def test_probes_differ_and_change_no_experiment(tmp_path: Path) -> None:
         for _ in range(3):
             ledger.probe()
             ((filler,),) = look.execute("SELECT filler FROM probes").fetchall()  # one row, written over
+            assert isinstance(filler, str | bytes)
             assert len(filler) == 16_384
             seen.append(filler)
         assert len(set(seen)) == 3

@@ -374,9 +374,9 @@ def test_any_worker_shows_the_figures_of_all_and_none_outlives_its_supervisor(tm
             assert figure("belated_commit_seconds_count") == figure("belated_commit_size_count")
             assert figure("belated_queue_length") == 0
             assert figure("belated_requests_total", status="200", **decisions) == 6 * asked
-            for worker in "01":
+            for number in "01":
                 for name in ("resident_memory_bytes", "cpu_seconds_total", "open_fds", "start_time_seconds"):
-                    assert figure(f"belated_process_{name}", worker=worker) > 0
+                    assert figure(f"belated_process_{name}", worker=number) > 0
         workers = workers_of(server.pid)
         assert len(workers) == 2
         os.kill(server.pid, signal.SIGKILL)

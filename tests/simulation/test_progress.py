@@ -2,7 +2,6 @@ import io
 
 import pytest
 
-from belated.simulation import progress
 from belated.simulation.progress import Progress
 
 
@@ -16,7 +15,7 @@ class Terminal(io.StringIO):
 def test_draws_on_a_terminal_and_takes_itself_away(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten times a second at most; after 30 s for a quarter, 90 s are left."""
     now = 1000.0
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now)
+    monkeypatch.setattr("belated.simulation.progress.time.monotonic", lambda: now)
     monkeypatch.setenv("COLUMNS", "80")
     stream = Terminal()
     bar = Progress(200, "league", stream=stream)

@@ -35,7 +35,7 @@ def numbers() -> dict[str, NDArray[Any]]:
     losses, draws = rng.random((ROUNDS, ARMS)), rng.random(ROUNDS)
     for law, waits in LAWS.items():
         for name in LEARNERS:
-            bulk = replay(informed(name), losses, waits, draws)
+            bulk = replay(informed(name), losses, waits, draws.tolist())
             if law == "mixed":
                 live = play_live(Bandit(ARMS, informed(name)), losses, waits, draws.tolist())
                 np.testing.assert_array_equal(live.distributions, bulk.distributions)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from belated.errors import InvalidValue
 @contextmanager
 def refused(
     field: str | None, *values: object, error: type[Exception] = InvalidValue
-) -> Iterator[pytest.ExceptionInfo[Exception]]:
+) -> Iterator[pytest.ExceptionInfo[Any]]:
     """Check that an error of this type is raised about this field, and that its message names these values."""
     with pytest.raises(error) as caught:
         yield caught

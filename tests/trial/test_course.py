@@ -96,6 +96,5 @@ def test_a_learner_that_waits_does_not_make_outcomes_late() -> None:
 @pytest.mark.parametrize("spec", ["never", "dropout:share=0.5,others=2", "byloss:good=1,bad=never"])
 def test_outcomes_that_never_come_are_refused(spec: str) -> None:
     plan = Plan(Assumed([0.3, 0.6], spec), 40, stop="never")
-    with refused("delay") as raised:
+    with refused("delay"):
         list(play(plan, plan.job, 0))
-    assert raised.value.field == "delay"

@@ -140,9 +140,9 @@ def test_errors_are_what_they_are_called(plain: trial.Design) -> None:
         for analysis in (betting, calibrated, naive):
             assert float(analysis.treatment_error.mean) <= float(analysis.error.mean)
             assert float(analysis.patients.mean) == 148.0
-    naive = plain.adaptive.analysis("naive").treatment_error
-    assert float(naive.low) > 0.05
-    assert f"{100 * float(naive.mean):.1f} %" in plain.verdict
+    errors = plain.adaptive.analysis("naive").treatment_error
+    assert float(errors.low) > 0.05
+    assert f"{100 * float(errors.mean):.1f} %" in plain.verdict
 
 
 def test_betting_keeps_its_level_where_it_often_wins() -> None:
@@ -259,7 +259,7 @@ def test_wilson_by_hand() -> None:
     assert float(share_interval(np.ones(10, dtype=bool)).high) == 1.0
 
 
-WRONG: list[tuple[dict[str, Any], str, str]] = [
+WRONG: list[tuple[dict[str, Any], tuple[str, ...], str]] = [
     ({"rates": [0.3]}, ("1",), "arms"),
     ({"rates": [0.3, 1.2]}, ("1.2",), "rates[1]"),
     ({"rates": "0.3"}, ("0.3",), "rates"),

@@ -216,7 +216,7 @@ def lost() -> Resampled:
     return Resampled(with_(rewards=[0.0, 1.0, 1.0, math.nan], waits=[1.0, 1.0, 1.0, math.inf]), missing_loss=1.0)
 
 
-WRONG: list[tuple[dict[str, Any], str, str]] = [
+WRONG: list[tuple[dict[str, Any], tuple[str, ...], str]] = [
     ({}, (), "rates"),
     ({"rates": [0.1, 0.2], "outcomes": Resampled(with_())}, ("[0.1, 0.2]",), "rates"),
     ({"delay": 0, "outcomes": Resampled(with_())}, ("0",), "delay"),
