@@ -37,7 +37,7 @@ from support.faults import (
 from support.faulty_vfs import CHANGES, EVERY, SYNC, WRITE, Disk, Fault
 from support.sampling import SEED
 from support.serving import Server
-from support.waiting import SECONDS, until
+from support.waiting import until
 
 MOST_OPERATIONS = 200
 ROOM = 40_000
@@ -244,17 +244,17 @@ def test_a_server_whose_files_may_not_grow_answers_503_and_recovers_without_a_re
         assert signals_ignored(server.pid) >> (signal.SIGXFSZ - 1) & 1
         load = Load(server.url)
         with load.going_on():
-            load.wait_for(200, 20, SECONDS)
+            load.wait_for(200, 20)
             let_files_have(server.pid, ROOM)
-            load.wait_for(503, 10, SECONDS)
+            load.wait_for(503, 10)
             assert rounds_read(server.url) > 1000
             let_files_have(server.pid, 0)
-            load.wait_for(503, 10, SECONDS)
+            load.wait_for(503, 10)
             is_not_ready_and_says_why(server.url)
             let_files_have(server.pid, resource.RLIM_INFINITY)
-            load.wait_for(200, 20, SECONDS)
+            load.wait_for(200, 20)
             let_files_have(server.pid, 0)
-            load.wait_for(503, 10, SECONDS)
+            load.wait_for(503, 10)
         let_files_have(server.pid, ROOM)
         assert httpx.get(f"{server.url}{PATH}", headers=HEADERS, timeout=60).status_code == 200
         let_files_have(server.pid, 0)

@@ -143,7 +143,7 @@ def test_what_is_asked_for_wrongly_is_refused(server: Server) -> None:
 
 
 def test_a_key_that_decides_only_may_not_look(server: Server, client: Client) -> None:
-    with httpx.Client(base_url=server.url, timeout=30) as http:
+    with httpx.Client(base_url=server.url, timeout=60) as http:
         assert http.get(at("wins", "estimates")).status_code == 401
 
 

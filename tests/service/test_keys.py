@@ -43,7 +43,7 @@ class House:
 
     def __init__(self, server: Server) -> None:
         self.server = server
-        self.http = httpx.Client(base_url=server.url, timeout=20)
+        self.http = httpx.Client(base_url=server.url, timeout=60)
         self.keys = {role: self.new_key(role) for role in ROLES}
         self.heard: list[bytes] = []
         with talk(server) as http:

@@ -121,7 +121,7 @@ def test_the_options_reach_the_workers(tmp_path: Path) -> None:
         process = subprocess.Popen(command, stderr=log, env={**os.environ, "BELATED_ADMIN_KEY": ADMIN_KEY})
     try:
         with httpx.Client(
-            base_url=f"http://127.0.0.1:{port}", headers={"Authorization": f"Bearer {ADMIN_KEY}"}, timeout=30
+            base_url=f"http://127.0.0.1:{port}", headers={"Authorization": f"Bearer {ADMIN_KEY}"}, timeout=60
         ) as http:
             until(lambda: answers(http, process, tmp_path / "log"))
             create(http, "small")

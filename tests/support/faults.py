@@ -16,6 +16,7 @@ from belated.ledger.processor import CommandProcessor
 from belated.ledger.verify import verify
 from support.ledger_helpers import observe
 from support.serving import ADMIN_KEY
+from support.waiting import until
 
 NAME = "shaken"
 SETTINGS = ExperimentSettings(NAME, ["a", "b", "c"], "balanced", {}, 7, "wait")
@@ -134,7 +135,7 @@ class Load:
         assert not any(thread.is_alive() for thread in self._threads), "somebody waits for an answer for ever"
 
     def _ask(self, who: int) -> None:
-        with httpx.Client(base_url=self._url, headers=HEADERS, timeout=30) as http:
+        with httpx.Client(base_url=self._url, headers=HEADERS, timeout=60) as http:
             for number in range(100_000):
                 if self._stop.is_set():
                     return
@@ -157,13 +158,10 @@ class Load:
         self.answers.append(Answered(trace, status, code, retry_after, begun, time.monotonic()))
         return status
 
-    def wait_for(self, status: int, count: int = 10, seconds: float = 30.0) -> None:
+    def wait_for(self, status: int, count: int = 10) -> None:
         """Until so many more requests are answered with this status."""
         begun = len(self.answers)
-        until = time.monotonic() + seconds
-        while sum(answer.status == status for answer in self.answers[begun:]) < count:
-            assert time.monotonic() < until, f"no {status} in {seconds} s; the last: {self.answers[-5:]}"
-            time.sleep(0.01)
+        until(lambda: sum(answer.status == status for answer in self.answers[begun:]) >= count)
 
     def agrees_with(self, store: str) -> None:
         """Every answer is what the ledger says."""
@@ -180,13 +178,16 @@ class Load:
 
 def readiness(url: str) -> tuple[int, str]:
     """What /readyz answers: the status, and the reason if there is one."""
-    response = httpx.get(f"{url}/readyz", timeout=30)
+    response = httpx.get(f"{url}/readyz", timeout=60)
     return response.status_code, response.json()["reason"] or ""
 
 
-def wait_until_ready(url: str, seconds: float = 10.0) -> None:
+def wait_until_ready(url: str) -> None:
     """Until the service is ready, by asking nothing else."""
-    until = time.monotonic() + seconds
-    while (said := readiness(url))[0] != 200:
-        assert time.monotonic() < until, f"the service is not ready: {said[1]}"
-        time.sleep(0.05)
+
+    def is_ready() -> bool:
+        status, reason = readiness(url)
+        assert status == 200, reason
+        return True
+
+    until(is_ready)

@@ -34,7 +34,7 @@ def serving(
 
 def talk(server: Server, key: str | None = ADMIN_KEY) -> httpx.Client:
     headers = {} if key is None else {"Authorization": f"Bearer {key}"}
-    return httpx.Client(base_url=server.url, headers=headers, timeout=30)
+    return httpx.Client(base_url=server.url, headers=headers, timeout=60)
 
 
 def at(name: str, *rest: str) -> str:
@@ -91,7 +91,7 @@ def rows(http: httpx.Client, name: str, after: int = 0) -> list[Body]:
 
 def exchange(server: Server, *parts: bytes) -> bytes:
     """All that a server answers, byte by byte as it comes, to bytes sent as they are."""
-    with socket.create_connection(("127.0.0.1", server.port), timeout=20) as raw:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as raw:
         for part in parts:
             raw.sendall(part)
         answer = b""

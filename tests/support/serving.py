@@ -103,7 +103,7 @@ class Nursery:
     def _end(self) -> None:
         assert self._process.stdin is not None
         self._process.stdin.close()
-        self._process.wait(10)
+        self._process.wait(60)
 
 
 def is_alive(pid: int) -> bool:
@@ -172,7 +172,7 @@ class Server:
 
     def _is_ready(self) -> bool:
         with suppress(httpx.TransportError):
-            if httpx.get(f"{self.url}/readyz", timeout=30).status_code == 200:
+            if httpx.get(f"{self.url}/readyz", timeout=60).status_code == 200:
                 return True
         if not is_alive(self.pid):
             raise RuntimeError(f"the server has ended: {self.log.read_text() if self.log.exists() else ''}")

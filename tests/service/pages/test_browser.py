@@ -130,7 +130,7 @@ def test_a_page_follows_its_experiment(tab: Tab, server: Server) -> None:
         for _ in range(3):
             decisions = client.decide_many("followed", 20)
             client.observe_many("followed", rewards={each.id: float(each.arm != "one") for each in decisions})
-            page.wait_for_timeout(1100)  # a stretch of the timeline is a second, at least one of which has passed
+            server.pass_time(2)  # a stretch of the timeline is a second
         client.decide_many("followed", 7)
         expect(page.locator('[data-show="rounds"]')).to_have_text("67")
         expect(page.locator('[data-show="outstanding"]')).to_have_text("7")
