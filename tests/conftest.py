@@ -19,8 +19,6 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # An HTTP client loads the certificates of all authorities that it may trust, for 30 ms; no test speaks HTTPS.
 os.environ["SSL_CERT_FILE"] = str(Path(__file__).parent / "data" / "authority.pem")
 
-LONGEST: list[str] = []
-"""The files whose tests take longest. They go first, so that no process is left with a long file at the end."""
 MAX_FAILURES_SHOWN = 10
 
 
@@ -30,11 +28,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_report_header() -> str:
     return f"combinations are drawn with BELATED_TEST_SEED={SEED}"
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    places = {f"test_{name}": place for place, name in enumerate(LONGEST)}
-    items.sort(key=lambda item: places.get(Path(item.path).stem, len(places)))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -49,7 +42,7 @@ def pytest_sessionstart(session: pytest.Session) -> Iterator[None]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """End with which tests failed and why, in a few lines."""
+    """End with which tests failed and why, in a few lines, in place of the summary that `-r` gives."""
     failed = [each for kind in ("failed", "error") for each in terminalreporter.stats.get(kind, [])]
     for report in failed[:MAX_FAILURES_SHOWN]:
         crash = getattr(report.longrepr, "reprcrash", None)
