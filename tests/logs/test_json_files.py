@@ -85,18 +85,18 @@ def test_whole_numbers_stay_numbers_and_texts_texts(
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        (b"nothing", "not JSON: Expecting value"),
-        (b'{"arm": "a"', "not JSON: Expecting ',' delimiter"),
-        (b'{"arm": "a"}{"arm": "b"}', "not JSON: Extra data"),
-        (b'{"arm": "a"},', "not JSON: Extra data"),
-        (b'{"arm": "a\0"}', "not JSON: Invalid control character"),
-        (b'{"arm": "\\ud800"}', "not JSON: 'utf-8' codec can't encode"),
-        (b"[" * 100_000, "not JSON: maximum recursion depth"),
+        (b"nothing", "not JSON: "),
+        (b'{"arm": "a"', "not JSON: "),
+        (b'{"arm": "a"}{"arm": "b"}', "not JSON: "),
+        (b'{"arm": "a"},', "not JSON: "),
+        (b'{"arm": "a\0"}', "not JSON: "),
+        (b'{"arm": "\\ud800"}', "not JSON: "),
+        (b"[" * 100_000, "not JSON: nested"),
         (b"[1]", "not an object"),
         (b"3", "not an object"),
         (b"null", "not an object"),
         (b'"a"', "not an object"),
-        (b'{"arm": "\xff", "reward": 1}', "not UTF-8: 'utf-8' codec"),
+        (b'{"arm": "\xff", "reward": 1}', "not UTF-8: "),
     ],
 )
 def test_what_is_wrong_with_lines(line: bytes, reason: str, tmp_path: Path) -> None:

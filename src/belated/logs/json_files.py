@@ -180,6 +180,8 @@ def _parsed(line: bytes, names: Sequence[str] = ()) -> dict[str, Any] | tuple[Re
                 row[name].encode()
     except UnicodeDecodeError as error:
         return NOT_UTF8, str(error)
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         return NOT_JSON, str(error)
+    except RecursionError:
+        return NOT_JSON, "nested too deeply"
     return row
