@@ -43,7 +43,7 @@ check: $(READY) browser
 
 # tests open pages in Chromium, the system's or the one that `playwright install chromium` brings
 browser: $(READY)
-	@PYTHONPATH=tests $(BIN)/python -m support.browser > /dev/null || { $(call apt,chromium,Tests of pages need Chromium.); }
+	@PYTHONPATH=tests $(BIN)/python -m support.browser || { $(call apt,chromium,Tests of pages need Chromium.); }
 
 mutants: $(READY) browser
 	$(BIN)/python experiments/mutants.py map

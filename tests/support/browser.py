@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,9 +32,14 @@ def chromium() -> Iterator[Browser]:
         browser.close()
 
 
-def _launch(kind: BrowserType) -> Browser:
+def _path(kind: BrowserType) -> str | None:
+    """Return where Chromium is: the system's, else playwright's own."""
     installed = [kind.executable_path] if Path(kind.executable_path).is_file() else []
-    path = next(iter((*filter(None, map(shutil.which, NAMES)), *installed)), None)
+    return next(iter((*filter(None, map(shutil.which, NAMES)), *installed)), None)
+
+
+def _launch(kind: BrowserType) -> Browser:
+    path = _path(kind)
     assert path, f"a browser is needed, {', '.join(NAMES)} or playwright's own: make browser"
     try:
         return kind.launch(executable_path=path, args=OPTIONS, chromium_sandbox=os.geteuid() != 0)
@@ -113,5 +119,5 @@ def check_width(page: Page, width: int) -> None:
 
 
 if __name__ == "__main__":  # `make browser` asks whether there is one
-    with chromium() as found:
-        print(found.version)
+    with sync_playwright() as playwright:
+        sys.exit(_path(playwright.chromium) is None)
