@@ -58,7 +58,7 @@ def test_signing_in(stranger: Tab, server: Server) -> None:
     page.locator("#key").fill(ADMIN_KEY)
     page.keyboard.press("Enter")
     expect(page.locator(H1)).to_have_text("minutes")
-    assert page.url == f"{server.url}/experiments/minutes?a=1"
+    expect(page).to_have_url(f"{server.url}/experiments/minutes?a=1")
     (kept,) = page.context.cookies()
     assert (kept["name"], kept["httpOnly"], kept["sameSite"]) == (COOKIE, True, "Strict")
     page.locator('form[action="/sign-out"] button').click()
@@ -66,7 +66,7 @@ def test_signing_in(stranger: Tab, server: Server) -> None:
     assert page.context.cookies() == []
     page.goto(f"/sign-in#key={ADMIN_KEY}")  # a key in the address fills in the form
     expect(page.locator("#key")).to_have_value(ADMIN_KEY)
-    assert ADMIN_KEY not in page.url
+    expect(page).to_have_url(f"{server.url}/sign-in")
     page.keyboard.press("Enter")
     page.wait_for_url(f"{server.url}/")
 
@@ -91,7 +91,7 @@ def test_an_experiment_is_made_and_changed_by_forms(tab: Tab, server: Server) ->
     page.locator("form.tall button").click()
     expect(page.locator(H1)).to_have_text("made")
     expect(page.locator(".done")).to_be_visible()
-    assert page.url == f"{server.url}/experiments/made"
+    expect(page).to_have_url(f"{server.url}/experiments/made")
     page.reload()
     expect(page.locator(".done")).to_have_count(0)
     page.locator('form[action$="/add-arm"] [name=arm]').fill("d")
