@@ -16,7 +16,7 @@ import numpy as np
 
 from belated.inference import Estimate
 from belated.logs.public import read_open_bandit
-from belated.replay.off_policy import ESTIMATORS, OffPolicy, value_of
+from belated.replay.off_policy import ESTIMATORS, OffPolicy, off_policy, weighted
 from belated.replay.values import METHODS, learner_values
 
 REFERENCE = Path(__file__).parent.parent / "tests" / "data" / "obp.json"
@@ -39,7 +39,7 @@ def estimate(campaign: str, logged: str, target: str, thompson: object) -> OffPo
     policy = policy / policy.sum(axis=1, keepdims=True)
     counts = np.maximum(np.bincount(log.arms, minlength=items), 1)
     means = np.bincount(log.arms, log.rewards, minlength=items) / counts
-    return value_of(log, policy[positions], means=means)
+    return off_policy(log.rewards, *weighted(log, policy[positions], means=means))  # items never shown count, as in obp
 
 
 def lines() -> Iterator[str]:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from belated.inference.capital import SHARES, WEIGHTS
-from belated.inference.weighted_sums import WeightedSums, _margin
+from belated.inference.weighted_sums import WeightedSums, margin
 
 Floats = np.ndarray
 
@@ -36,8 +36,8 @@ def test_sums_against_a_plain_loop() -> None:
             up_squares += (x - centre) ** 2
             down_squares += (y - (1 - centre)) ** 2
         assert (sums.rows["up"][arm], sums.rows["down"][arm]) == (pytest.approx(up), pytest.approx(down))
-        low = (up - _margin(np.array([up_squares]), 3.0)[0]) / 200
-        high = 1 - (down - _margin(np.array([down_squares]), 3.0)[0]) / 200
+        low = (up - margin(np.array([up_squares]), 3.0)[0]) / 200
+        high = 1 - (down - margin(np.array([down_squares]), 3.0)[0]) / 200
         assert lows[arm] == pytest.approx(max(low, 0.0))
         assert highs[arm] == pytest.approx(min(high, 1.0))
         assert sums.estimates[arm] == pytest.approx(up / (up + down))
@@ -66,9 +66,9 @@ def test_pieces_do_not_matter() -> None:
 
 def test_the_margin_is_where_the_mixture_is_exp_level() -> None:
     squares = np.array([0.0, 3.0, 1e4])
-    margin = _margin(squares, 4.0)
+    found = margin(squares, 4.0)
     penalties = -np.log1p(-SHARES) - SHARES
-    capital = np.exp(np.outer(margin, SHARES) - np.outer(squares, penalties)) @ WEIGHTS
+    capital = np.exp(np.outer(found, SHARES) - np.outer(squares, penalties)) @ WEIGHTS
     np.testing.assert_allclose(np.log(capital), 4.0, rtol=1e-9)
 
 

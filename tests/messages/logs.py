@@ -11,6 +11,7 @@ from belated.logs import EventLog, Log, frame_log, propose_scale, read_log, read
 from belated.logs.public import find_data
 from belated.logs.scale import Scale
 from belated.logs.unscaled import read_values
+from belated.replay import value_of
 
 Case = Callable[[Path], object]
 EXPORT = "number,kind,at,round,decision,arm,propensity,loss,receipt,waited,key\n1,decision,,1,x,a,0.5,,,,\n"
@@ -28,6 +29,18 @@ def file(text: str | bytes, name: str = "log.csv", **options: Any) -> Case:
         return "\n".join(found.notes)
 
     return read
+
+
+def worth(target: Any, means: Any = None, alpha: Any = 0.05, **changed: Any) -> Case:
+    """Return a case that values a target on a log of eight rows; it says its warning, if it can be valued."""
+
+    def value(_: Path) -> str | None:
+        arms = ["a", "b"] * 3 + (["b", "b"] if "changes" in changed else ["a", "b"])
+        columns: dict[str, Any] = {"rewards": [1.0, 0.0] * 4, "propensities": [0.5] * 8} | changed
+        log = Log.from_arrays(arms, labels=["a", "b", "c"], **columns)
+        return value_of(log, np.array(target), means=means, alpha=alpha).warning
+
+    return value
 
 
 def values(text: str, name: str = "log.csv", **options: Any) -> Case:
@@ -117,6 +130,15 @@ CASES: dict[str, Case] = {
     "changes: the last arms": lambda _: changed((1, 0, False)),
     "events: a decision twice": lambda _: events(("decided", (1, "a", 0.5)), ("decided", (1, "b", 0.5))),
     "events: an outcome of no decision": lambda _: events(("came", (9, 0.5))),
+    "values of a target: an arm that was never chosen": worth([0.5, 0.2, 0.3]),
+    "values of a target: an arm that has left": worth([0.4, 0.6, 0.0], changes=[(6, "a", False)]),
+    "values of a target: another arm was certain": worth([0.5, 0.5, 0.0], propensities=[1.0, 0.5] * 4),
+    "values of a target: an arm of no chance": worth([0.5, 0.5, 0.0], distributions=[[0.5, 0, 0.5], [0, 0.5, 0.5]] * 4),
+    "values of a target: nothing in common": worth([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]] * 4),
+    "values of a target: an outcome is missing": worth([0.5, 0.5, 0.0], rewards=[1.0] * 7 + [float("nan")]),
+    "values of a target: predictions": worth([0.5, 0.5, 0.0], means=np.array([0.0, float("nan"), 0.0])),
+    "values of a target: no alpha": worth([0.5, 0.5, 0.0], alpha=0),
+    "values of a target: a log of a learner": worth([0.5, 0.5, 0.0], propensities=[0.5, 0.5, 0.25, 0.75] * 2),
     "data: unknown": lambda _: find_data("rosi"),
     "data: nothing there": lambda folder: read_log(folder / "log.csv"),
 }

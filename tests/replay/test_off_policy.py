@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any
@@ -9,10 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from belated import Bandit
+from belated.core.capital import SHARES, WEIGHTS
 from belated.logs import Log
+from belated.logs.changes import Change
 from belated.logs.public import DATA, missing, read_open_bandit
-from belated.replay import off_policy, value_of
+from belated.replay import learner_values, off_policy, value_of
 from belated.replay.off_policy import (
+    ADAPTIVE,
     FEWEST,
     arm_means,
     bernstein,
@@ -20,8 +25,10 @@ from belated.replay.off_policy import (
     effective_size,
     gamma_quantile,
     hardly,
+    martingale_interval,
     rare,
     sums,
+    weighted,
     wide_interval,
 )
 from support.refusals import refused
@@ -252,6 +259,110 @@ def test_logs_that_tell_too_little() -> None:
         value_of(Log(log.labels, log.arms, rewards, log.propensities), np.array([0.5, 0.5]))
 
 
+def three_arms(propensities: Sequence[float] = (0.5, 0.25, 0.25), **more: Any) -> Log:
+    """Forty rows in which the third arm was never chosen."""
+    arms = np.arange(40) % 2
+    return Log(("a", "b", "c"), arms, (arms == 1).astype(float), np.array(propensities)[arms], **more)
+
+
+@pytest.mark.parametrize(
+    ("log", "target", "named"),
+    [
+        (three_arms(), [0.0, 0.0, 1.0], ("'c'", "1")),
+        (three_arms(), [0.5, 0.25, 0.25], ("'c'", "0.25")),
+        (three_arms((1.0, 0.5, 0.5)), [0.5, 0.5, 0.0], ("decision 1 ", "'a'", "0.5")),
+        (
+            three_arms(distributions=np.tile([[0.5, 0.25, 0.25], [0.0, 1.0, 0.0]], (20, 1))),
+            [0.5, 0.5, 0.0],
+            ("'a'", "decision 2,"),
+        ),
+    ],
+    ids=["never", "never, a part", "certain", "no chance"],
+)
+def test_an_arm_that_had_no_chance(log: Log, target: list[float], named: tuple[str, ...]) -> None:
+    with refused("target", *named):
+        value_of(log, np.array(target))
+
+
+def test_arms_that_came_later_or_have_left() -> None:
+    """Rows count where an arm was there; a target that plays it elsewhere is refused."""
+    arms = np.concatenate([np.arange(20) % 2, np.arange(40) % 3])
+    rewards, was_there = (arms == 2).astype(float), (np.arange(60) >= 20)[:, None]
+    shares = np.where(was_there, [1 / 3, 1 / 3, 1 / 3], [0.5, 0.5, 0.0])
+    target = np.where(was_there, [0.25, 0.25, 0.5], [0.5, 0.5, 0.0])
+    log = Log(("a", "b", "c"), arms, rewards, shares[np.arange(60), arms], changes=(Change(20, 2, True),))
+    assert value_of(log, target).estimates["ips"].value == pytest.approx(1.5 * 13 / 60)
+    with refused("target", "'c'", "decision 1,"):
+        value_of(log, np.array([0.25, 0.25, 0.5]))
+    left = Log(log.labels, arms[::-1], rewards, log.propensities[::-1], changes=(Change(40, 2, False),))
+    with refused("target", "'c'", "decision 41,"):
+        value_of(left, np.array([0.25, 0.25, 0.5]))
+
+
+def test_a_target_that_nothing_was_decided_by() -> None:
+    log = Log(("a", "b"), np.array([0, 1] * 4), np.ones(8), np.full(8, 0.5))
+    with refused("weights"):
+        value_of(log, np.array([[0.0, 1.0], [1.0, 0.0]] * 4))
+
+
+@pytest.mark.parametrize("alpha", [0, 1, 2, -0.1, math.nan, True, "0.05"])
+def test_what_is_no_alpha(alpha: Any) -> None:
+    with refused("alpha", alpha):
+        value_of(small(), np.array([0.5, 0.5]), alpha=alpha)
+    with refused("alpha", alpha):
+        learner_values(small(), ["ucb"], alpha=alpha)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_predictions_are_numbers(value: float) -> None:
+    with refused("means"):
+        value_of(small(), np.array([0.5, 0.5]), means=np.array([0.5, value]))
+
+
+def test_the_interval_of_a_martingale_by_hand() -> None:
+    """Two rows, weights 2 and 0.5, rewards 1 and 0; c is 1/2, then 2.5 / 3. Capital at the ends: 2 / alpha."""
+    rewards, weights, alpha = np.array([1.0, 0.0] * 200), np.array([2.0, 0.5] * 200), 0.1
+    low, high = martingale_interval(rewards, weights, alpha)
+    centres, seen = [], (0.5, 1.0)
+    for reward, weight in zip(rewards, weights, strict=True):
+        centres.append(seen[0] / seen[1])
+        seen = seen[0] + weight * reward, seen[1] + weight
+    assert centres[:2] == [0.5, 2.5 / 3.0]
+    for end, part, middles in ((low, rewards, centres), (1.0 - high, 1.0 - rewards, [1.0 - c for c in centres])):
+        above = sum(weights * part) - 400 * end
+        squares = sum((weights * part - np.array(middles)) ** 2)
+        capital = WEIGHTS @ np.exp(SHARES * above - (-np.log1p(-SHARES) - SHARES) * squares)
+        assert capital == pytest.approx(2.0 / alpha, rel=1e-9)
+
+
+@pytest.mark.parametrize("learner", ["thompson", "guarded"])
+def test_intervals_hold_on_logs_of_learners(learner: str) -> None:
+    """60 logs of 400 rows whose propensities follow the outcomes: nearly all hold."""
+    target, means = np.array([0.1, 0.3, 0.6]), np.array([0.3, 0.4, 0.6])
+    held = 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        bandit = Bandit(3, learner, seed=1000 + seed)
+        arms, propensities = np.empty(400, dtype=np.int64), np.empty(400)
+        rewards = np.empty(400)
+        for t in range(400):
+            decision = bandit.decide()
+            arms[t], propensities[t] = decision.arm, decision.propensity
+            rewards[t] = float(rng.random() < means[arms[t]])
+            bandit.observe(decision, reward=rewards[t])
+        found = value_of(Log((0, 1, 2), arms, rewards, propensities), target)
+        assert found.warning == ADAPTIVE
+        assert len({each[1:] for each in found.estimates.values() if low_high(each)}) == 1
+        low, high = martingale_interval(rewards, target[arms] / propensities, 0.05)
+        held += low <= float(target @ means) <= high
+    assert held >= 57
+
+
+def low_high(estimate: Any) -> bool:
+    """Whether the interval was not widened to hold its estimate."""
+    return bool(estimate.low < estimate.value < estimate.high)
+
+
 @pytest.mark.skipif(missing("open-bandit-men") is not None, reason="needs obp")
 @pytest.mark.parametrize("campaign", ["all", "men", "women"])
 @pytest.mark.parametrize(("source", "target"), [("random", "bts"), ("bts", "random")])
@@ -263,7 +374,7 @@ def test_open_bandit_as_obp_has_it(campaign: str, source: str, target: str) -> N
     policy = np.array(OBP["thompson"][campaign]) if target == "bts" else np.full((items, 3), 1.0 / items)
     shown = np.bincount(log.arms, minlength=items)
     means = np.bincount(log.arms, log.rewards, minlength=items) / np.maximum(shown, 1)
-    found = value_of(log, policy.T[rows.positions], means=means)
+    found = off_policy(log.rewards, *weighted(log, policy.T[rows.positions], means=means))
     theirs = {
         each["estimator"]: each["value"]
         for each in OBP["values"]

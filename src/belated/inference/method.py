@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from belated.errors import InvalidValue, unknown
+from belated.errors import InvalidValue, check_alpha, unknown
 from belated.inference.estimates import ArmEstimate, Difference, Estimate, Estimates, deadline_note, unknown_note
 from belated.inference.shares import Shares
 from belated.inference.stream import OUTCOMES, Stream
@@ -39,8 +39,7 @@ class Options(NamedTuple):
 
     def check(self, labels: Sequence[Arm]) -> "Options":
         """Return the same, or raise an error that names what is wrong."""
-        if isinstance(self.alpha, bool) or not isinstance(self.alpha, int | float) or not 0.0 < self.alpha < 1.0:
-            raise InvalidValue(f"alpha is {self.alpha!r}; a number above 0 and below 1 is needed", "alpha")
+        check_alpha(self.alpha)
         if self.method not in METHODS:
             raise unknown("method", self.method, METHODS)
         if self.outcomes not in OUTCOMES:

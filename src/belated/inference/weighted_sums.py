@@ -99,8 +99,8 @@ class WeightedSums:
         rounds = self.rounds - np.append(self.absent, 0)
         centre = (0.5 + rows["rewards"]) / (1.0 + rows["known"])
         since = rounds - rows["last"]
-        low = rows["up"] - _margin(rows["up_squares"] + since * centre**2, level)
-        high = rows["down"] - _margin(rows["down_squares"] + since * (1.0 - centre) ** 2, level)
+        low = rows["up"] - margin(rows["up_squares"] + since * centre**2, level)
+        high = rows["down"] - margin(rows["down_squares"] + since * (1.0 - centre) ** 2, level)
         rounds = np.maximum(rounds, 1)  # of no rounds nothing is known: sums of 0 leave 0 and 1
         return np.maximum(low / rounds, 0.0), 1.0 - np.maximum(high / rounds, 0.0)
 
@@ -119,8 +119,8 @@ class WeightedSums:
         return weighted
 
 
-def _margin(squares: Floats, level: float | Floats) -> Floats:
-    """Return the distance at which the mixture's capital is exp(level)."""
+def margin(squares: Floats, level: float | Floats) -> Floats:
+    """Return the distance of a sum from its mean at which the mixture's capital is exp(level), by sums of squares."""
     levels = np.broadcast_to(np.asarray(level, dtype=np.float64), squares.shape)
     low = np.zeros(squares.size)
     # one lambda alone, with its weight, is a bound from above

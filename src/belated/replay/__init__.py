@@ -1,7 +1,7 @@
 """Replays: what a log says of its delays, of what learners would have done on it, and of its arms."""
 
 from belated.replay.delay_profile import DelayGroup, DelayProfile, profile
-from belated.replay.off_policy import OffPolicy, off_policy, value_of
+from belated.replay.off_policy import OffPolicy, off_policy, value_of, weighted
 from belated.replay.replay import Replay, Reproduced, replay_log
 from belated.replay.values import LearnerValue, learner_values
 
@@ -17,4 +17,5 @@ __all__ = [
     "profile",
     "replay_log",
     "value_of",
+    "weighted",
 ]

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from belated import learners as catalogue
 from belated.core.rounds import FOREVER
-from belated.errors import InvalidValue, check_count
+from belated.errors import InvalidValue, check_alpha, check_count
 from belated.inference import Estimate
 from belated.learners import TunedLearner
 from belated.logs import Log
@@ -128,6 +128,7 @@ def learner_values(
     log: Log, learners: Sequence[Any], *, alpha: float = 0.05, seed: int = 0, most_rows: int = MOST_ROWS
 ) -> tuple[LearnerValue, ...]:
     """Return what each learner would have been worth on a log; where that cannot be told, why."""
+    check_alpha(alpha)
     tuned = [catalogue.tune(each) for each in learners]
     log = log.head(check_count("most_rows", most_rows))
     reason = cannot_carry(log)
