@@ -213,6 +213,8 @@ def test_resonance_hurts_a_learner_without_entropy() -> None:
 def test_corrupted_lies_first() -> None:
     means, _ = Corrupted(2, 0.4, budget=2).fill(np.random.default_rng(0), np.arange(1, 5))
     np.testing.assert_allclose(means, [[0.7, 0.3], [0.7, 0.3], [0.3, 0.7], [0.3, 0.7]])
+    never, _ = Corrupted(2, 0.4, budget=0).fill(np.random.default_rng(0), np.arange(1, 5))
+    np.testing.assert_allclose(never, [[0.3, 0.7]] * 4)
 
 
 def test_drifting_lets_all_arms_take_turns() -> None:

@@ -33,6 +33,7 @@ CHANGED = ("pause", "resume", "archive")
 OPERATION = {f"{each.method} {each.path}": each for each in OPERATIONS if each.handler.__name__ != "stream"}
 MET: list[tuple[str, Any, int]] = [
     ("POST /v1/experiments", {"name": "new", "arms": 2}, 201),
+    ("POST /v1/experiments", {"name": "asked", "arms": ["x", "y", "a/ü"], "seed": 1}, 200),
     ("POST /v1/experiments", {"name": "asked", "arms": 2}, 409),
     ("POST /v1/experiments/{name}/decisions", [{"id": "0"}, {}], 200),
     ("POST /v1/experiments/{name}/decisions", {"id": ""}, 422),
