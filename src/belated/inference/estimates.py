@@ -141,7 +141,8 @@ class Estimates:
         """Which arm wins and how sure that is, in a sentence."""
         sure = f"{100 * (1 - self.alpha):g} %"
         if self.winner is not None:
-            return f"{self.winner} wins: it is better than every other arm, with {sure} confidence."
+            condition = "" if self.method == "weighted" else ", if rates do not move"
+            return f"{self.winner} wins: it is better than every other arm, with {sure} confidence{condition}."
         if self.leader is None:
             return "Nothing is known yet: no outcome can be used."
         verdict = (
