@@ -7,7 +7,6 @@ import pytest
 from support.elements import read_html
 from support.pages import fill_ledger, visiting
 from support.serving import ADMIN_KEY, Server, Stores
-from support.waiting import until
 
 DECISIONS = 300_000
 MOST_BYTES = 300_000
@@ -27,16 +26,14 @@ def test_very_many_decisions_are_shown(tmp_path: Path) -> None:
 
 
 def look(server: Server) -> None:
-    """Open the page until it has a verdict; check how large it is."""
+    """Open the page, and listen until it has a verdict; check how large it is."""
     with visiting(server) as http:
-
-        def verdict() -> str:
-            answer = http.get("/experiments/many")
-            assert answer.status_code == 200
-            assert len(answer.content) < MOST_BYTES
-            page = read_html(answer.text)
-            assert page.one(data_show="rounds").text == f"{DECISIONS:,}"
-            (known,) = page.one("script", id="known").children
-            return "" if known == "null" else str(known)
-
-        assert "verdict" in until(verdict, 300)
+        with http.stream("GET", "/experiments/many/live", timeout=500) as stream:
+            assert "event: known" in stream.iter_lines()
+        answer = http.get("/experiments/many")
+        assert answer.status_code == 200
+        assert len(answer.content) < MOST_BYTES
+        page = read_html(answer.text)
+        assert page.one(data_show="rounds").text == f"{DECISIONS:,}"
+        (known,) = page.one("script", id="known").children
+        assert "verdict" in str(known)
