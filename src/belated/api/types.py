@@ -407,7 +407,10 @@ class LedgerEvent(msgspec.Struct):
     value: Annotated[float | None, Meta(description="the outcome in the experiment's own units, as reported")] = None
     total: Annotated[float | None, Meta(description="what the reports of the decision amount to so far")] = None
     report: Annotated[str | None, Meta(description="the id of the report")] = None
-    detail: Annotated[str | None, Meta(description="new limits, or how many fallbacks, as JSON")] = None
+    detail: Annotated[
+        str | None,
+        Meta(description="new limits, how many fallbacks, or the probability of each of three arms or more, as JSON"),
+    ] = None
 
 
 class Range(msgspec.Struct):
@@ -437,6 +440,22 @@ class ArmDifference(msgspec.Struct):
     difference: Range
 
 
+class NamedArm(msgspec.Struct):
+    """An arm that was shown to be better than every other, and after how many decisions."""
+
+    arm: str | int
+    decisions: int
+
+
+class DecisionRange(msgspec.Struct):
+    """From how many more decisions to how many it takes until an arm wins, 20 to 80 % of what may be; the high end is
+    null where it is beyond sight.
+    """
+
+    low: int
+    high: int | None
+
+
 class ExperimentEstimates(msgspec.Struct):
     """What is known of the arms. Each kind of statement holds with probability 1 - alpha, at all times at once: the
     intervals of all arms together, all differences together, the winner, each uplift.
@@ -454,7 +473,17 @@ class ExperimentEstimates(msgspec.Struct):
     rival: Annotated[str | int | None, Meta(description="the arm of which it is least sure that the leader is better")]
     winner: str | int | None
     p_value: Annotated[float, Meta(description="the least alpha at which the leader would win now")]
-    more: Annotated[int | None, Meta(description="about how many more settled decisions it takes; null: no telling")]
+    candidates: Annotated[list[str | int], Meta(description="the arms that are not ruled out as the best")]
+    average: Annotated[
+        Literal["plain", "open", "same"],
+        Meta(
+            description="what comparisons are of: plain averages over the decisions so far, averages that count each by"
+            " how open the choice was, or means that stay the same"
+        ),
+    ]
+    progress: Annotated[float | None, Meta(description="the evidence for the leader as a share of what is needed")]
+    named: Annotated[NamedArm | None, Meta(description="an arm that was shown to be the best when it was named")]
+    more: Annotated[DecisionRange | None, Meta(description="how many more decisions it takes; null: no telling")]
     arms: list[ArmMean]
     control: str | int | None
     differences: list[ArmDifference]

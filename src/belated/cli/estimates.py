@@ -9,6 +9,7 @@ from belated.cli.output import Output
 from belated.errors import InvalidValue
 from belated.inference import course
 from belated.logs.deadlines import with_deadline
+from belated.logs.log import Arm
 from belated.report import figures
 from belated.report.estimates import arms_table, differences_table, draw_course, sentences
 from belated.specs import duration
@@ -26,6 +27,8 @@ def estimates(options: argparse.Namespace, out: Output) -> int:
         control=labels.get(options.control, options.control),
         method=options.method,
         outcomes=options.outcomes,
+        assigned=_assigned(options.assigned),
+        floor=options.floor,
         deadline=options.deadline,
         deadline_after=options.deadline_after,
         missing_loss=options.missing_loss,
@@ -45,6 +48,20 @@ def estimates(options: argparse.Namespace, out: Output) -> int:
         options.figure.parent.mkdir(parents=True, exist_ok=True)
         out.note("written: " + ", ".join(map(str, figures.save(drawn, options.figure, [kind]))))
     return 0
+
+
+def _assigned(text: str | None) -> str | dict[Arm, float] | None:
+    """Return how arms were drawn: `uniform`, or a share for each arm."""
+    if text is None or "=" not in text:
+        return text
+    shares: dict[Arm, float] = {}
+    for part in text.split(","):
+        arm, _, share = part.rpartition("=")
+        try:
+            shares[arm.strip()] = float(share)
+        except ValueError:
+            raise InvalidValue(f"assigned has {part!r}; an arm and its share such as blue=0.5 is needed") from None
+    return shares
 
 
 def _kind(figure: Path | None) -> str:

@@ -27,16 +27,24 @@ def add(commands: Any) -> None:
     command.add_argument("--control", metavar="ARM", help="compare the other arms with this one")
     command.add_argument(
         "--method",
-        choices=("betting", "weighted"),
-        default="betting",
-        help="weighted: means change with time, and propensities are true; default: %(default)s",
+        choices=("randomisation", "betting"),
+        help="randomisation: means may move, propensities are true; betting: means stay the same; default:"
+        " randomisation where decisions were open, betting elsewhere",
+    )
+    command.add_argument(
+        "--assigned",
+        metavar="SHARES",
+        help="how arms were drawn, where the log has no propensities: uniform, or blue=0.5,green=0.5",
+    )
+    command.add_argument(
+        "--floor", type=float, metavar="X", help="the least probability of every arm that was guaranteed from the start"
     )
     command.add_argument(
         "--outcomes",
         choices=("settled", "arrived", "bounded"),
         default="settled",
-        help="settled: decisions in order, as far as all have outcomes; arrived: all outcomes, right only if delays do"
-        " not depend on them; bounded: all decisions, unknown rewards from 0 to 1; default: %(default)s",
+        help="settled: decisions in order, as far as all have outcomes; arrived: all outcomes, right only if delays"
+        " depend neither on them nor on arms; bounded: all decisions, unknown rewards from 0 to 1; default: %(default)s",
     )
     command.add_argument(
         "--deadline",

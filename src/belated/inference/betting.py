@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from belated.inference import capital
 from belated.inference.estimates import Estimate
-from belated.inference.method import SAME_MEANS, Counted, Method, Options, Pair, rounded
+from belated.inference.method import SAME_MEANS, Counted, Method, Options, Pair
 from belated.inference.shares import level, levels
 from belated.inference.stream import Stream
 from belated.logs.log import Arm
@@ -16,13 +16,10 @@ from belated.logs.log import Arm
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-MOST_MORE = 1e9
-"""Decisions beyond which no guess is made of how many more are needed."""
-
-
 class Betting(Method):
     """Gamblers bet on the outcomes of each arm (`belated.inference.capital`)."""
 
+    name = "betting"
     assumptions = (SAME_MEANS,)
 
     def __init__(self, stream: Stream, labels: Sequence[Arm], counted: Counted, options: Options) -> None:
@@ -79,37 +76,23 @@ class Betting(Method):
         first = np.broadcast_to(above[leader], (rivals.size, self.places.size))
         return capital.log_evidence(first, below[rivals], self.places)
 
-    def more(self, leader: int) -> int | None:
-        """Return how many more decisions it takes if shares of arms and frequencies of outcomes stay as they are."""
-        if self.options.outcomes != "settled":
-            return None
-        growth = self._pace / np.maximum(self.stream.decisions, 1)
-        rivals = self.rivals(leader)
-        wanted = levels(self.shares.rivals(leader, rivals), self.options.alpha)
-
-        def is_enough(more: float) -> bool:
-            grown = (1.0 + growth * more)[:, None]
-            return bool((self._log_evidence(leader, rivals, self.above * grown, self.below * grown) >= wanted).all())
-
-        low, high = 0.0, 1.0
-        while not is_enough(high):
-            low, high = high, 4.0 * high
-            if high > MOST_MORE:
-                return None
-        while high - low > 0.01 * high + 0.5:
-            middle = 0.5 * (low + high)
-            low, high = (low, middle) if is_enough(middle) else (middle, high)
-        return rounded(high)
-
     @property
-    def _pace(self) -> Floats:
-        """The share of each arm among the decisions to come: as of late, without the arms that have left."""
-        pace = self.stream.pace
-        if self.present.all():
-            return pace
-        return np.where(self.present, pace, 0.0) / max(float(pace[self.present].sum()), 1e-300)
+    def candidates(self) -> list[int]:
+        leader = self.leader
+        if leader is None:
+            return super().candidates
+        rivals = self.rivals(leader)
+        needed = levels(self.shares.rivals(leader, rivals), self.options.alpha)
+        is_out = self._log_evidence(leader, rivals, self.above, self.below) >= needed
+        return sorted([leader, *rivals[~is_out].tolist()])
 
-    def uplift(self, instead: Floats, alpha: float) -> Estimate:
+    def progress(self, leader: int) -> float:
+        rivals = self.rivals(leader)
+        needed = levels(self.shares.rivals(leader, rivals), self.options.alpha)
+        return float(np.clip(self._log_evidence(leader, rivals, self.above, self.below) / needed, 0.0, 1.0).min())
+
+    def uplift(self, control: int | None, alpha: float) -> Estimate:
+        instead = self.stream.uniform if control is None else (np.arange(self.n_arms) == control).astype(np.float64)
         weights = self.stream.decisions / self.stream.rounds - instead
         (low,), (high,) = self._bounds(weights[None, :], level(2.0, alpha))
         value = np.where(weights == 0.0, 0.0, weights * self.means).sum()

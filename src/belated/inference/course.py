@@ -86,7 +86,7 @@ def course_of(points: Sequence[Point], labels: Sequence[Arm], options: Options) 
 
 
 def course(
-    log: Log, *, alpha: float = 0.05, method: str = "betting", outcomes: str = "settled", looks: int = 100
+    log: Log, *, alpha: float = 0.05, method: str | None = None, outcomes: str = "settled", looks: int = 100
 ) -> Course:
     """Return what would have been said of the arms at so many times, by equal factors apart.
 

@@ -10,6 +10,9 @@ from belated.logs.log import Arm
 from belated.logs.scale import Scale
 from belated.templates.display import counted, html_table, number
 
+MAX_NAMED = 4
+"""Arms besides the leader that a sentence names one by one."""
+
 
 class Estimate(NamedTuple):
     """A number and the ends of its interval."""
@@ -65,8 +68,10 @@ class Estimates:
     """The least alpha at which the leader would win now. It may be looked at any time (not by `aipw`)."""
     winner: Arm | None
     """The arm that is better than all others that are there, if that is known."""
-    more: int | None
-    """About how many more settled decisions it takes until the leader wins, at the present pace; None: no telling."""
+    more: tuple[int, int | None] | None
+    """How many more decisions it takes until an arm wins: the range from 20 to 80 % of what may be; without an end where
+    that is beyond sight. None: no telling.
+    """
     uplift: Estimate | None
     """How much more reward a decision brought than uniform play of the arms would have."""
     uplift_to_control: Estimate | None
@@ -75,6 +80,16 @@ class Estimates:
     """What must be true for all this to hold."""
     notes: tuple[str, ...]
     """What to know about these numbers."""
+    candidates: tuple[Arm, ...] = ()
+    """The arms that are not ruled out as the best."""
+    average: str = "same"
+    """What comparisons are of: `plain` averages over the decisions so far, averages over them by how `open` each choice
+    was, or means that stay the `same`.
+    """
+    progress: float | None = None
+    """The evidence for the leader, as a share of what is needed; None: that is not known."""
+    named: tuple[Arm, int] | None = None
+    """An arm that was shown to be better than every other when it was named, and after how many decisions."""
     retired: tuple[Arm, ...] = ()
     """Arms that have left: they have means and intervals, but are not compared."""
     deadline: tuple[str, float] | None = None
@@ -138,24 +153,51 @@ class Estimates:
 
     @property
     def verdict(self) -> str:
-        """Which arm wins and how sure that is, in a sentence."""
-        sure = f"{100 * (1 - self.alpha):g} %"
+        """Which arm wins and how sure that is, in a few sentences."""
         if self.winner is not None:
-            condition = "" if self.method == "weighted" else ", if rates do not move"
-            return f"{self.winner} wins: it is better than every other arm, with {sure} confidence{condition}."
+            return f"{self.winner} wins: {self._better}, with {100 * (1 - self.alpha):g} % confidence{self._condition}."
         if self.leader is None:
             return "Nothing is known yet: no outcome can be used."
-        verdict = (
-            f"Not yet: {self.leader} leads, but is not shown to be better than {self.rival} (p = {self.p_value:.2g})."
-        )
+        shown = "" if self.progress is None else f" The evidence is {100 * self.progress:.0f} % of what is needed."
+        verdict = f"Not yet: {self.leader} leads, {self._open_arms} may be the best.{shown}"
+        if self.named is not None:
+            verdict += f" {self.named[0]} was ahead when it was named, after {number(self.named[1])} decisions."
         better = [str(each.arm) for each in self.differences if self._is_better(each.difference)]
         if better and self.control is not None:
             verdict += f" Better than {self.control}: {', '.join(better)}."
-        if self.more is not None:
-            verdict += f" It takes about {number(self.more)} more settled decisions at the present pace."
-        elif self.method == "betting" and self.outcomes == "settled":
-            verdict += " The arms are too close, or chosen too rarely, to say how long it will take."
-        return verdict
+        return f"{verdict} {self.outlook}" if self.outlook else verdict
+
+    @property
+    def _better(self) -> str:
+        if self.average == "same":
+            return "it is better than every other arm"
+        was = "over the decisions so far, it was better than every other arm"
+        return f"{was} on average" if self.average == "plain" else f"{was}, counting each by how open the choice was"
+
+    @property
+    def _condition(self) -> str:
+        return ", if rates do not move" if self.average == "same" else ""
+
+    @property
+    def _open_arms(self) -> str:
+        """The arms that may be the best, the leader first."""
+        others = [str(arm) for arm in self.candidates if arm != self.leader]
+        if len(others) > MAX_NAMED:
+            return f"and any of {len(others) + 1} arms"
+        if not others:
+            return "and it alone"
+        names = [str(self.leader), *others]
+        return "and " + " or ".join([", ".join(names[:-1]), names[-1]])
+
+    @property
+    def outlook(self) -> str:
+        """How much longer it takes until an arm wins, in a sentence; empty where there is no telling."""
+        if self.winner is not None or self.more is None:
+            return ""
+        first, last = self.more
+        if last is None:
+            return f"It takes more than {number(first)} more decisions at the present pace."
+        return f"It takes {number(first)} to {number(last)} more decisions at the present pace."
 
     def __repr__(self) -> str:
         return f"Estimates({len(self.arms)} arms, {self.used:,} of {self.decisions:,} decisions: {self.verdict})"
@@ -204,7 +246,11 @@ class Estimates:
             "rival": self.rival,
             "winner": self.winner,
             "p_value": self.p_value,
-            "more": self.more,
+            "candidates": list(self.candidates),
+            "average": self.average,
+            "progress": self.progress,
+            "named": None if self.named is None else {"arm": self.named[0], "decisions": self.named[1]},
+            "more": None if self.more is None else {"low": self.more[0], "high": self.more[1]},
             "arms": [
                 {"arm": each.arm, "decisions": each.decisions, "outcomes": each.outcomes, "mean": _plain(each.mean)}
                 for each in self.arms

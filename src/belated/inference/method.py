@@ -1,6 +1,5 @@
 """What every method of estimating has in common: which outcomes are used, which pairs are compared, who leads."""
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -18,13 +17,16 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Pair = tuple[int, int]
 
-METHODS = ("betting", "weighted", "aipw")
+METHODS = ("randomisation", "betting", "aipw")
 MOST_PAIRS = 20
 """Arms up to which all are compared with each other."""
 
 SAME_MEANS = "Each arm's mean reward stays the same over time, whatever happened before."
 TRUE_PROPENSITIES = "Propensities are the true probabilities, and every arm had a chance in every round."
-FAIR_ARRIVALS = "When an outcome comes does not depend on what it is. If good outcomes come sooner, this is wrong."
+FAIR_ARRIVALS = (
+    "When an outcome comes depends neither on what it is nor on the arm. If good outcomes come sooner, this is wrong."
+)
+ONE_LOOK = "With outcomes that are still to come, statements hold at one look; with settled ones, at all looks."
 
 
 class Options(NamedTuple):
@@ -32,7 +34,8 @@ class Options(NamedTuple):
 
     alpha: float = 0.05
     control: Arm | None = None
-    method: str = "betting"
+    method: str | None = None
+    """None: by randomisation, where decisions were open; by betting elsewhere."""
     outcomes: str = "settled"
     deadline: tuple[str, float] | None = None
     """That was applied to the log: after what, in words, and the loss that a missing outcome stands for."""
@@ -40,13 +43,13 @@ class Options(NamedTuple):
     def check(self, labels: Sequence[Arm]) -> "Options":
         """Return the same, or raise an error that names what is wrong."""
         check_alpha(self.alpha)
-        if self.method not in METHODS:
+        if self.method is not None and self.method not in METHODS:
             raise unknown("method", self.method, METHODS)
         if self.outcomes not in OUTCOMES:
             raise unknown("outcomes", self.outcomes, OUTCOMES)
         if self.control is not None and self.control not in labels:
             raise unknown("control", self.control, [str(label) for label in labels])
-        if self.method != "betting" and self.outcomes != "settled":
+        if self.method == "aipw" and self.outcomes != "settled":
             raise InvalidValue(
                 f"outcomes is {self.outcomes!r}, which method {self.method!r} cannot use; 'settled' is needed",
                 "outcomes",
@@ -64,8 +67,11 @@ class Counted(NamedTuple):
 class Method(ABC):
     """One way to estimate, on the decisions at hand."""
 
+    name: str
     means: Floats
     """Of each arm; nan where nothing is known."""
+    moving = False
+    """Whether statements hold where means move."""
     assumptions: tuple[str, ...]
 
     def __init__(self, stream: Stream, labels: Sequence[Arm], counted: Counted, options: Options) -> None:
@@ -89,6 +95,10 @@ class Method(ABC):
     def intervals(self, alpha: float) -> tuple[Floats, Floats]:
         """Return the ends of an interval for each arm, which hold together with probability 1 - alpha."""
 
+    def difference(self, pair: Pair) -> float:
+        """Return the estimate of the difference of a pair."""
+        return float(self.means[pair[0]] - self.means[pair[1]])
+
     @abstractmethod
     def differences(self, pairs: Sequence[Pair], alpha: float, control: int | None) -> tuple[Floats, Floats]:
         """Return the ends of an interval for the difference of each pair, which hold together.
@@ -104,12 +114,31 @@ class Method(ABC):
     def margins(self, leader: int) -> Floats:
         """Return a number for each of its rivals, in order: the less, the less sure it is that the leader is better."""
 
-    def more(self, leader: int) -> int | None:
-        """Return about how many more decisions it takes until the leader wins; None: no telling."""
+    @property
+    def candidates(self) -> list[int]:
+        """The arms that are not ruled out as the best."""
+        return np.flatnonzero(self.present).tolist()
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether averages are plain ones over the decisions so far."""
+        return False
+
+    @property
+    def named(self) -> tuple[int, int] | None:
+        """An arm that has been shown to be better than all others at some time, and after how many decisions."""
         return None
 
-    def uplift(self, instead: Floats, alpha: float) -> Estimate | None:
-        """Return how much more reward a decision brought than playing arms by other shares would have."""
+    def progress(self, leader: int) -> float | None:
+        """Return the evidence for the leader as a share of what is needed; None: that is not known."""
+        return None
+
+    def more(self, leader: int) -> tuple[int, int | None] | None:
+        """Return how many more decisions it takes until an arm wins, as a range; None: no telling."""
+        return None
+
+    def uplift(self, control: int | None, alpha: float) -> Estimate | None:
+        """Return how much more reward a decision brought than uniform play, or than always playing the control."""
         return None
 
     def estimates(self) -> Estimates:
@@ -123,10 +152,9 @@ class Method(ABC):
             rival = int(self.rivals(leader)[np.argmin(self.margins(leader))])
         wins = leader is not None and p_value <= alpha
         control = None if options.control is None else self.labels.index(options.control)
-        at_control = (np.arange(self.n_arms) == control).astype(np.float64)
         is_empty = not self.stream.rounds
         return Estimates(
-            method=options.method,
+            method=self.name,
             outcomes=options.outcomes,
             alpha=alpha,
             decisions=int(self.counted.decisions.sum()),
@@ -150,14 +178,25 @@ class Method(ABC):
             rival=None if rival is None else self.labels[rival],
             p_value=p_value,
             winner=self.labels[leader] if wins and leader is not None else None,
+            candidates=tuple(self.labels[arm] for arm in self.candidates),
+            average="same" if not self.moving else "plain" if self.is_plain else "open",
+            progress=None if leader is None else 1.0 if wins else self.progress(leader),
+            named=None if self.named is None else (self.labels[self.named[0]], self.named[1]),
             more=None if wins or leader is None else self.more(leader),
-            uplift=None if is_empty else self.uplift(self.stream.uniform, alpha),
-            uplift_to_control=None if is_empty or control is None else self.uplift(at_control, alpha),
-            assumptions=(*self.assumptions, *([FAIR_ARRIVALS] if options.outcomes == "arrived" else [])),
+            uplift=None if is_empty else self.uplift(None, alpha),
+            uplift_to_control=None if is_empty or control is None else self.uplift(control, alpha),
+            assumptions=(*self.assumptions, *self._assumed_of_outcomes),
             notes=self.notes,
             retired=self._retired,
             deadline=options.deadline,
         )
+
+    @property
+    def _assumed_of_outcomes(self) -> list[str]:
+        if self.options.outcomes == "settled":
+            return []
+        arrived = [FAIR_ARRIVALS] if self.options.outcomes == "arrived" else []
+        return [*arrived, ONE_LOOK] if self.moving else arrived
 
     @property
     def _retired(self) -> tuple[Arm, ...]:
@@ -169,7 +208,7 @@ class Method(ABC):
             return ()
         lows, highs = self.differences(pairs, self.options.alpha, control)
         return tuple(
-            Difference(self.labels[a], self.labels[b], Estimate(float(self.means[a] - self.means[b]), low, high))
+            Difference(self.labels[a], self.labels[b], Estimate(self.difference((a, b)), low, high))
             for (a, b), low, high in zip(pairs, lows.tolist(), highs.tolist(), strict=True)
         )
 
@@ -195,8 +234,9 @@ class Method(ABC):
             note = f"The first {used:,} of {total:,} decisions are used: decision {used + 1:,} has no outcome yet."
             if 4 * self.counted.waiting <= total - used:
                 note += (
-                    " If it never comes, give missing outcomes a deadline, or ask for bounded outcomes (always valid)"
-                    " or for those that have arrived (valid if delays do not depend on outcomes)."
+                    " If it never comes, give missing outcomes a deadline, or ask for bounded outcomes (valid whatever"
+                    " delays depend on) or for those that have arrived (valid if delays depend on neither outcomes nor"
+                    " arms)."
                 )
             notes.append(note)
         if unknown_rewards:
@@ -212,9 +252,3 @@ class Method(ABC):
         if np.count_nonzero(self.present) > MOST_PAIRS and self.options.control is None:
             notes.append(f"With more than {MOST_PAIRS} arms, differences are given to a control only.")
         return tuple(notes)
-
-
-def rounded(value: float) -> int:
-    """Return a number to two digits, upwards."""
-    step = 10 ** max(0, math.floor(math.log10(max(value, 1.0))) - 1)
-    return math.ceil(value / step) * step

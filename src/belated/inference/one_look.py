@@ -20,6 +20,7 @@ ONE_LOOK = "This is the only look, at a time that was fixed before the first dec
 class OneLook(Method):
     """Normal intervals around estimates by AIPW (`belated.inference.aipw`)."""
 
+    name = "aipw"
     assumptions = (SAME_MEANS, TRUE_PROPENSITIES, ONE_LOOK)
 
     def __init__(self, log: Log, counted: Counted, options: Options) -> None:

@@ -1,16 +1,17 @@
 """Estimates from whatever holds decisions and outcomes."""
 
+from collections.abc import Mapping
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from belated.errors import InvalidValue
+from belated.errors import InvalidValue, unknown
 from belated.inference.betting import Betting
 from belated.inference.estimates import Estimates
 from belated.inference.method import Counted, Method, Options
 from belated.inference.one_look import OneLook
+from belated.inference.randomisation import Randomisation
 from belated.inference.stream import Stream, stream_of
-from belated.inference.weighted import Weighted
 from belated.logs.deadlines import with_deadline
 from belated.logs.files import frame_log
 from belated.logs.log import Arm, Log
@@ -30,8 +31,10 @@ def estimates(
     *,
     alpha: float = 0.05,
     control: Arm | None = None,
-    method: str = "betting",
+    method: str | None = None,
     outcomes: str = "settled",
+    assigned: str | Mapping[Arm, float] | None = None,
+    floor: float | None = None,
     deadline: int | None = None,
     deadline_after: float | str | None = None,
     missing_loss: float | None = None,
@@ -49,12 +52,19 @@ def estimates(
     control
         An arm that the others are compared with.
     method
-        `"betting"`: means stay the same; `"weighted"`: means change with time, propensities are true; `"aipw"`: means
-        stay the same, and this is the one look that was planned.
+        `"randomisation"`: means may move, propensities are true; the default where decisions were open. `"betting"`:
+        means stay the same; the default elsewhere. `"aipw"`: means stay the same, and this is the one look that was
+        planned.
     outcomes
         `"settled"`: decisions from the first on that all have outcomes, valid whatever delays depend on; `"arrived"`:
-        all outcomes, valid where delays do not depend on them; `"bounded"`: all decisions, unknown rewards anything
-        from 0 to 1.
+        all outcomes, valid where delays depend neither on them nor on arms; `"bounded"`: all decisions, unknown
+        rewards anything from 0 to 1.
+    assigned
+        How arms were drawn, where the log has no propensities: `"uniform"`, each with the same probability, or the
+        probability of each arm, fixed before the first decision.
+    floor
+        The least probability of every arm that was guaranteed before the first decision, where the log does not say.
+        Comparisons are then of plain averages.
     deadline, deadline_after, missing_loss
         Decisions without an outcome after so many more decisions, or after so much time (`"7d"`, or a number in the
         unit of the log), have this loss (1 by default), and later outcomes do not count.
@@ -71,6 +81,10 @@ def estimates(
     else:
         raise InvalidValue(f"source is {source!r}; a Log, a Trace or a frame is needed", "source")
     options = Options(alpha, control, method, outcomes).check(log.labels)
+    if assigned is not None:
+        log = _with_assigned(log, assigned)
+    if floor is not None:
+        log = log.with_floor(floor)
     after = None if deadline_after is None else duration("deadline_after", deadline_after, log.in_seconds)
     settled = with_deadline(log, deadline, after, missing_loss)
     if settled is not None:
@@ -81,6 +95,20 @@ def estimates(
         raise InvalidValue(f"missing_loss is {missing_loss!r}, but there is no deadline", "missing_loss")
     found = method_for_log(log, options).estimates()
     return found if scale is None else found.in_units(scale)
+
+
+def _with_assigned(log: Log, assigned: str | Mapping[Arm, float]) -> Log:
+    """Return the log with the fixed probabilities of its arms."""
+    if not np.isnan(log.propensities).all():
+        raise InvalidValue(f"assigned is {assigned!r}, but the log has propensities; these count", "assigned")
+    if isinstance(assigned, str):
+        if assigned != "uniform":
+            raise unknown("assigned", assigned, ("uniform",))
+        return log.with_shares([1.0 / len(log.labels)] * len(log.labels))
+    by_text = {str(arm): share for arm, share in assigned.items()}
+    for arm in by_text.keys() - {str(label) for label in log.labels}:
+        raise unknown("arm", arm, [str(label) for label in log.labels], "assigned")
+    return log.with_shares([by_text.get(str(label), 0.0) for label in log.labels])
 
 
 def method_for_log(log: Log, options: Options) -> Method:
@@ -95,9 +123,13 @@ def method_for_log(log: Log, options: Options) -> Method:
 
 
 def method_for_stream(stream: Stream, labels: Any, counted: Counted, options: Options) -> Method:
+    """Return a method of estimating; by default the one that holds where means move, wherever it can be used."""
     if options.method == "aipw":
         raise InvalidValue(
             "method 'aipw' needs the probability of every arm in every round, which only a trace of a simulation has",
             "method",
         )
-    return (Weighted if options.method == "weighted" else Betting)(stream, labels, counted, options)
+    is_open = stream.bets is not None and (stream.bets.compared or not stream.rounds)
+    if options.method == "randomisation" or (options.method is None and is_open):
+        return Randomisation(stream, labels, counted, options)
+    return Betting(stream, labels, counted, options)

@@ -1,12 +1,13 @@
 """Settled decisions in their order, in a few numbers an arm: what bandits and services keep for their estimates."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from belated.inference.bets import MAX_ARMS, Bets
 from belated.inference.tally import Tally
-from belated.inference.weighted_sums import WeightedSums
 from belated.logs.changes import Change, check_change, check_present
 from belated.logs.log import Log
 
@@ -25,9 +26,15 @@ class Stream:
     then waits for them.
     """
 
-    def __init__(self, n_arms: int) -> None:
+    def __init__(self, n_arms: int, floors: Floats | None = None) -> None:
+        """floors: the least probability of each arm that is guaranteed before the first decision."""
         self.tally = Tally(n_arms)
-        self.weighted = WeightedSums(n_arms)
+        self.bets: Bets | None = Bets(n_arms, floors) if n_arms <= MAX_ARMS else None
+        """None where there are too many arms."""
+        self.present: Mask = np.ones(n_arms, dtype=np.bool_)
+        """Which arms are there after the decisions so far."""
+        self.rounds = 0
+        """The decisions in it."""
         self.decisions: Integers = np.zeros(n_arms, dtype=np.int64)
         """Of each arm."""
         self._marks: Integers = np.zeros((2, n_arms), dtype=np.int64)
@@ -47,19 +54,14 @@ class Stream:
         """The rounds up to then."""
 
     @property
-    def rounds(self) -> int:
-        """The decisions in it."""
-        return self.weighted.rounds
-
-    @property
     def seen(self) -> int:
         """The decisions in it, and those that were passed over."""
         return self.rounds + self.left_out
 
-    @property
-    def present(self) -> Mask:
-        """Which arms are there after the decisions so far."""
-        return self.weighted.present
+    def guarantee(self, floors: Floats) -> None:
+        """Take the least probabilities of the arms that are guaranteed; before the first decision only."""
+        if self.bets is not None:
+            self.bets.guarantee(floors)
 
     def change(self, after: int, arm: int, present: bool) -> None:
         """Note that an arm came or left after so many decisions. A new arm has the next number.
@@ -78,7 +80,11 @@ class Stream:
 
     def _grow(self) -> None:
         self.tally.grow()
-        self.weighted.grow()
+        if self.bets is not None:
+            self.bets = None if len(self.decisions) >= MAX_ARMS else self.bets
+        if self.bets is not None:
+            self.bets.grow()
+        self.present = np.append(self.present, False)
         self.decisions = np.append(self.decisions, 0)
         self._marks = np.concatenate([self._marks, np.zeros((2, 1), dtype=np.int64)], axis=1)
         self.present_now = np.append(self.present_now, False)
@@ -88,7 +94,10 @@ class Stream:
         """Let those changes take effect whose time has come."""
         while self._waiting and self._waiting[0].after == self.seen:
             self._uniform, self._since = self._uniform_so_far(), self.rounds
-            self.weighted.change(*self._waiting.pop(0)[1:])
+            change = self._waiting.pop(0)
+            self.present[change.arm] = change.present
+            if self.bets is not None:
+                self.bets.change(change.arm, change.present)
 
     def _uniform_so_far(self) -> Floats:
         return self._uniform + self.present * ((self.rounds - self._since) / np.count_nonzero(self.present))
@@ -102,49 +111,88 @@ class Stream:
             return np.full(self.first_arms, 1.0 / self.first_arms)
         return self._uniform_so_far() / max(self.rounds, 1)
 
-    def add(self, arms: Integers, rewards: Floats, propensities: Floats, *, arrived: bool = False) -> None:
+    def add(
+        self,
+        arms: Integers,
+        rewards: Floats,
+        propensities: Floats,
+        distributions: Floats | None = None,
+        *,
+        arrived: bool = False,
+    ) -> None:
         """Go on by some decisions. The reward is nan where nobody knows it and nobody waits for it any more.
 
+        propensities: of the arms that were chosen. distributions: of every arm, a row for each decision, nan where they
+        are not known; where two arms are there, the propensity says it all.
         arrived: leave out those without a reward; they count for the times of changes only.
         """
         self._check(arms)
-        while self._waiting and self._waiting[0].after <= self.seen + arms.size:
+        if distributions is None:
+            distributions = np.full((arms.size, len(self.decisions)), np.nan)
+        rest = (arms, rewards, propensities, distributions[:, : len(self.decisions)])
+        while self._waiting and self._waiting[0].after <= self.seen + rest[0].size:
             cut = self._waiting[0].after - self.seen
-            self._add_kept(arms[:cut], rewards[:cut], propensities[:cut], arrived)
+            self._add_kept(*(each[:cut] for each in rest), arrived)
             self._let_change()
-            arms, rewards, propensities = arms[cut:], rewards[cut:], propensities[cut:]
-        self._add_kept(arms, rewards, propensities, arrived)
+            arms, rewards, propensities, distributions = (each[cut:] for each in rest)
+            rest = (arms, rewards, propensities, distributions)
+        self._add_kept(*rest, arrived)
+
+    def presence(self, size: int) -> Iterator[tuple[int, int, Mask]]:
+        """Yield (begin, end, which arms are there) for so many decisions to come."""
+        present, begin = self.present.copy(), 0
+        for change in self._waiting:
+            end = min(change.after - self.seen, size)
+            yield begin, end, present
+            present[change.arm], begin = change.present, end
+        yield begin, size, present
 
     def _check(self, arms: Integers) -> None:
         """Refuse decisions of arms that are not there then."""
-        if not self.has_changed:
-            return
-        present, begin = self.present.copy(), 0
-        for change in self._waiting:
-            end = change.after - self.seen
-            check_present(arms[begin:end], present, self.seen + begin)
-            present[change.arm], begin = change.present, end
-        check_present(arms[begin:], present, self.seen + begin)
+        if self.has_changed:
+            for begin, end, present in self.presence(arms.size):
+                check_present(arms[begin:end], present, self.seen + begin)
 
-    def _add_kept(self, arms: Integers, rewards: Floats, propensities: Floats, arrived: bool) -> None:
+    def _add_kept(
+        self, arms: Integers, rewards: Floats, propensities: Floats, distributions: Floats, arrived: bool
+    ) -> None:
         if arrived:
             kept = ~np.isnan(rewards)
             self.left_out += int(np.count_nonzero(~kept))
-            arms, rewards, propensities = arms[kept], rewards[kept], propensities[kept]
+            arms, rewards, propensities, distributions = (
+                arms[kept],
+                rewards[kept],
+                propensities[kept],
+                distributions[kept],
+            )
         begin = 0
         while begin < arms.size:
             next_mark = 1 << self.rounds.bit_length()
             end = min(arms.size, begin + next_mark - self.rounds)
-            self._add(arms[begin:end], rewards[begin:end], propensities[begin:end])
+            part = slice(begin, end)
+            self._add(arms[part], rewards[part], propensities[part], distributions[part])
             if self.rounds == next_mark:
                 self._marks = np.stack([self._marks[1], self.decisions])
             begin = end
 
-    def _add(self, arms: Integers, rewards: Floats, propensities: Floats) -> None:
+    def _add(self, arms: Integers, rewards: Floats, propensities: Floats, distributions: Floats) -> None:
+        self.rounds += arms.size
         np.add.at(self.decisions, arms, 1)
         is_known = ~np.isnan(rewards)
         self.tally.add(arms[is_known], rewards[is_known])
-        self.weighted.add(arms, rewards, propensities)
+        if self.bets is not None:
+            self.bets.add(arms, rewards, self._chances(arms, propensities, distributions))
+
+    def _chances(self, arms: Integers, propensities: Floats, distributions: Floats) -> Floats:
+        """Return the probability of every arm at each decision: 0 for those that are not there, nan for unknown."""
+        rows = np.arange(arms.size)
+        chances = distributions.copy()
+        if np.count_nonzero(self.present) == 2:
+            chances[:] = (1.0 - propensities)[:, None]
+        chances[propensities == 1.0] = 0.0
+        chances[:, ~self.present] = 0.0
+        chances[rows, arms] = propensities
+        return chances
 
     @property
     def unknown(self) -> Integers:
@@ -160,7 +208,8 @@ class Stream:
     def copy(self) -> "Stream":
         """Return a stream of its own with the same numbers."""
         other = Stream(self.first_arms)
-        other.tally, other.weighted = self.tally.copy(), self.weighted.copy()
+        other.tally, other.bets = self.tally.copy(), None if self.bets is None else self.bets.copy()
+        other.present, other.rounds = self.present.copy(), self.rounds
         other.decisions, other._marks = self.decisions.copy(), self._marks.copy()
         other.has_changed, other.present_now = self.has_changed, self.present_now.copy()
         other.left_out, other._waiting = self.left_out, list(self._waiting)
@@ -169,32 +218,34 @@ class Stream:
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return a header and arrays, to go on exactly from here."""
-        header: dict[str, Any] = {"rounds": self.rounds, "reason": self.weighted.reason}
+        header: dict[str, Any] = {"rounds": self.rounds}
         if self.left_out:
             header["left_out"] = self.left_out
         if self.has_changed:
             header["changes"] = {
                 "first_arms": self.first_arms,
                 "present": np.flatnonzero(self.present).tolist(),
-                "absent": self.weighted.absent.tolist(),
                 "uniform": self._uniform.tolist(),
                 "since": self._since,
                 "waiting": [list(change) for change in self._waiting],
             }
         arrays: dict[str, NDArray[Any]] = {"decisions": self.decisions, "marks": self._marks}
         arrays |= {f"tally_{name}": array for name, array in self.tally.to_arrays().items()}
-        arrays["weighted"] = self.weighted.rows
+        if self.bets is not None:
+            arrays |= {f"bets_{name}": array for name, array in self.bets.to_arrays().items()}
         return header, arrays
 
     @classmethod
     def from_arrays(cls, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> "Stream":
-        """Go on from what another one had. A header without changes, as there were before, is of arms that stay."""
+        """Go on from what another one had. A header without changes is of arms that stay."""
         stream = cls(len(arrays["decisions"]))
         stream.decisions = np.array(arrays["decisions"], dtype=np.int64)
         stream._marks = np.array(arrays["marks"], dtype=np.int64).reshape(2, -1)
         parts = {name: arrays[f"tally_{name}"] for name in ("counts", "known", "rewards")}
         stream.tally = Tally.from_arrays(parts)
-        stream.weighted = WeightedSums.from_rows(arrays["weighted"], header["rounds"], header["reason"])
+        stream.rounds = header["rounds"]
+        bets = {name: arrays[f"bets_{name}"] for name in ("numbers", "shifts", "arms") if f"bets_{name}" in arrays}
+        stream.bets = Bets.from_arrays(bets) if bets else None
         stream.left_out = header.get("left_out", 0)
         if "changes" in header:
             stream._take_changes(**header["changes"])
@@ -204,14 +255,12 @@ class Stream:
         self,
         first_arms: int,
         present: list[int],
-        absent: list[int],
         uniform: list[float],
         since: int,
         waiting: list[list[Any]],
     ) -> None:
         self.has_changed, self.first_arms = True, first_arms
-        self.weighted.present[:] = np.isin(np.arange(len(self.decisions)), present)
-        self.weighted.absent[:] = absent
+        self.present[:] = np.isin(np.arange(len(self.decisions)), present)
         self._uniform, self._since = np.array(uniform), since
         self._waiting = [Change(*each) for each in waiting]
         self.present_now = self.present.copy()
@@ -225,14 +274,16 @@ def stream_of(log: Log, outcomes: str = "settled") -> Stream:
     settled
         Those from the first on that all have their outcomes. Valid whatever delays depend on.
     arrived
-        All that have an outcome. Valid where the time that an outcome takes does not depend on what it is.
+        All that have an outcome. Valid where the time that an outcome takes depends neither on what it is nor on the
+        arm.
     bounded
         All; a reward that is not known may be anything from 0 to 1.
     """
-    stream = Stream(log.first_arms)
+    stream = Stream(log.first_arms, None if log.floors is None else np.array(log.floors[: log.first_arms]))
     for change in log.changes:
         if change.after <= log.arms.size:  # others are still to come
             stream.change(*change)
     kept = slice(0, log.settled) if outcomes == "settled" else slice(None)
-    stream.add(log.arms[kept], log.rewards[kept], log.propensities[kept], arrived=outcomes == "arrived")
+    distributions = None if log.distributions is None else log.distributions[kept]
+    stream.add(log.arms[kept], log.rewards[kept], log.propensities[kept], distributions, arrived=outcomes == "arrived")
     return stream

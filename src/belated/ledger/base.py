@@ -145,6 +145,8 @@ class Result(NamedTuple):
     propensity: float
     loss: float | None
     """As reported in time, or the default; None where the decision is not settled."""
+    distribution: str | None = None
+    """The probabilities of all arms that were there, in their order, as JSON; None where the propensity says it all."""
 
 
 class Due(NamedTuple):

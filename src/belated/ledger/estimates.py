@@ -4,16 +4,30 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from belated.api.types import ShareLimits
 from belated.errors import SnapshotError
 from belated.inference.course import Course, Point, course_of, point
 from belated.inference.method import Counted, Method, Options
 from belated.inference.sources import method_for_stream
 from belated.inference.stream import Stream
 from belated.ledger.base import Ledger, Result
-from belated.ledger.events import SECOND, Event, ExperimentRecord, Hears, Kind, labels_of
+from belated.ledger.events import (
+    COMINGS,
+    SECOND,
+    Event,
+    ExperimentRecord,
+    ExperimentSettings,
+    Hears,
+    Kind,
+    distribution_of,
+    labels_of,
+    present_after,
+)
+from belated.live.limits import Limits
 from belated.live.snapshot import pack, unpack
 from belated.logs.changes import Change
 from belated.logs.events import EventLog
@@ -26,12 +40,8 @@ POINTS = 3
 """The course of what is known has a point after so many decisions, and then so many while their number doubles."""
 MOST_ARMS = 24
 """With more arms no course is kept: nobody could read it."""
-VERSION = 1
+VERSION = 2
 """Of what is kept of settled decisions."""
-
-
-_COMINGS = {Kind.ADD_ARM: True, Kind.RETIRE_ARM: False, Kind.RESTORE_ARM: True}
-"""Changes of arms, and whether the arm takes part after them."""
 
 
 class Totals(NamedTuple):
@@ -51,13 +61,17 @@ class SettledDecisions:
     once.
     """
 
-    def __init__(self, n_arms: int, hears: Hears = Hears.ARRIVAL) -> None:
+    def __init__(
+        self, n_arms: int, hears: Hears = Hears.ARRIVAL, settings: ExperimentSettings | None = None
+    ) -> None:
+        """settings: of the experiment, which may guarantee each arm a least probability."""
         self._hears = hears
+        self._settings = settings
         self.until = 0
         """The number of the event up to which the ledger was looked at; changes of arms are known up to there."""
         self._waiting: list[Change] = []
         """Changes of arms that the stream has still to come to."""
-        self.stream = Stream(n_arms)
+        self.stream = Stream(n_arms, None if settings is None else _floats(guaranteed(settings, settings.limits)))
         self.position = 0
         """The number of the event up to which decisions were read."""
         self.points: list[Point] = []
@@ -69,8 +83,11 @@ class SettledDecisions:
         Return whether all is read that is settled.
         """
         for event in ledger.changes(experiment, until, self.until):
-            if event.kind in _COMINGS:
-                self._waiting.append(Change(event.round, event.arm, _COMINGS[Kind(event.kind)]))
+            if event.kind == Kind.LIMITS and event.round == 0 and self._settings is not None:
+                limits = msgspec.json.decode(event.detail, type=ShareLimits)
+                self.stream.guarantee(_floats(guaranteed(self._settings, limits)))
+            if event.kind in COMINGS:
+                self._waiting.append(Change(event.round, event.arm, COMINGS[Kind(event.kind)]))
         self.until = max(self.until, until)
         end = None if most is None else self.stream.rounds + most
         while end is None or self.stream.rounds < end:
@@ -147,7 +164,9 @@ class SettledDecisions:
         return pack({"settled": kept}, {f"stream_{name}": array for name, array in arrays.items()})
 
     @classmethod
-    def from_bytes(cls, blob: bytes, hears: Hears) -> "SettledDecisions":
+    def from_bytes(
+        cls, blob: bytes, hears: Hears, settings: ExperimentSettings | None = None
+    ) -> "SettledDecisions":
         """Go on from what was kept; `SnapshotError` where another version of belated kept it."""
         header, arrays = unpack(blob)
         kept = header.get("settled", {})
@@ -157,6 +176,7 @@ class SettledDecisions:
             kept["stream"], {name.removeprefix("stream_"): array for name, array in arrays.items()}
         )
         settled = cls(0, hears)
+        settled._settings = settings
         settled.stream, settled.position, settled.until = stream, kept["position"], kept["until"]
         settled._waiting = [Change(*each) for each in kept["waiting"]]
         settled.points = [
@@ -185,21 +205,57 @@ def is_point(rounds: int) -> bool:
 
 def _add(stream: Stream, results: Sequence[Result], arrived: bool = False) -> None:
     if results:
-        _, arms, propensities, losses = zip(*results, strict=True)
+        _, arms, propensities, losses, details = zip(*results, strict=True)
         rewards = np.array([np.nan if loss is None else 1.0 - loss for loss in losses])
-        stream.add(np.array(arms, dtype=np.int64), rewards, np.array(propensities, dtype=np.float64), arrived=arrived)
+        stream.add(
+            np.array(arms, dtype=np.int64),
+            rewards,
+            np.array(propensities, dtype=np.float64),
+            _distributions(stream, details),
+            arrived=arrived,
+        )
+
+
+def _distributions(stream: Stream, details: Sequence[str | None]) -> NDArray[np.float64] | None:
+    """Return the probabilities of all arms that are on record with decisions; None where none has them.
+
+    """
+    if not any(details):
+        return None
+    found = np.full((len(details), len(stream.decisions)), np.nan)
+    for begin, end, present in stream.presence(len(details)):
+        arms = np.flatnonzero(present)
+        for place in range(begin, end):
+            detail = details[place]
+            if detail is not None:
+                found[place] = 0.0
+                found[place, arms] = msgspec.json.decode(detail)
+    return found
+
+
+def guaranteed(settings: ExperimentSettings, limits: ShareLimits | None) -> list[float]:
+    """Return the least probability of each arm of an experiment, as it was created, under these limits."""
+    shares = {} if limits is None else {each.arm: each.range for each in limits.arms}
+    holdout = 0.0 if limits is None else limits.holdout
+    return Limits(shares, holdout).guaranteed(settings.arms, settings.share_floor or 0.0)
 
 
 def log_of(ledger: Ledger, record: ExperimentRecord) -> Log:
     """Return all decisions of an experiment and what came of them, for `belated.inference`."""
     arms = labels_of(record.settings, ledger.changes(record.number, record.events))
     log = EventLog(record.settings.arms)
+    log.guaranteed(guaranteed(record.settings, record.settings.limits))
+    present = list(range(len(record.settings.arms)))
     for events in ledger.all_events(record.number):
         for event in events:
             if event.kind == Kind.DECISION:
-                log.decided(event.round, arms[event.arm], event.propensity, event.at / SECOND)
+                distribution = distribution_of(event, arms, present)
+                log.decided(event.round, arms[event.arm], event.propensity, event.at / SECOND, distribution)
             elif event.kind in (Kind.OUTCOME, Kind.DEFAULT, Kind.SETTLED):
                 log.came(event.round, event.loss, event.at / SECOND)
-            elif event.kind in _COMINGS:
-                log.changed(arms[event.arm], _COMINGS[Kind(event.kind)])
+            elif event.kind in COMINGS:
+                log.changed(arms[event.arm], COMINGS[Kind(event.kind)])
+                present = present_after(event, present)
+            elif event.kind == Kind.LIMITS and event.round == 0:
+                log.guaranteed(guaranteed(record.settings, msgspec.json.decode(event.detail, type=ShareLimits)))
     return log.log()

@@ -1,6 +1,6 @@
 """What a ledger holds: events, and the settings of the experiment that they belong to."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from enum import IntEnum
 from typing import Any, Literal, NamedTuple
@@ -79,7 +79,8 @@ class Status(IntEnum):
 class Event(NamedTuple):
     """One row of the ledger. Events of an experiment are numbered from 1 without gaps; `at` never goes back.
 
-    A decision has round, id, arm, propensity, mark and cumulative. An outcome, a default or what was settled has round,
+    A decision has round, id, arm, propensity, mark and cumulative, and, where three or more arms are there, their
+    probabilities as its detail. An outcome, a default or what was settled has round,
     id, arm, loss, fate and waited, and, where the learner is told of it, the decision's propensity, mark and cumulative
     once more: nothing else need be read to learn from it again. A report has round, id, arm, value, total, fate, waited
     and its own id. A change of arms has the arm and the number of rounds before it; a new arm, limits and fallbacks
@@ -110,7 +111,7 @@ class Event(NamedTuple):
     report: Any = None
     """The id of the report, if it has one."""
     detail: Any = None
-    """The label of a new arm, limits, or how many fallbacks, as JSON."""
+    """The label of a new arm, limits, how many fallbacks, or the probabilities of all arms in their order, as JSON."""
     key: Any = None
     """The number of the key that asked for it; None where nobody did."""
 
@@ -214,3 +215,23 @@ class ApiKey(NamedTuple):
     """When it was last used, to the minute."""
     rate: float | None = None
     """Requests a second that it may make; None: any number."""
+
+
+COMINGS = {Kind.ADD_ARM: True, Kind.RETIRE_ARM: False, Kind.RESTORE_ARM: True}
+"""Changes of arms, and whether the arm takes part after them."""
+
+
+def present_after(change: Event, present: Sequence[int]) -> list[int]:
+    """Return the arms that are there after a change of arms, in their order."""
+    others = [arm for arm in present if arm != change.arm]
+    return sorted([*others, change.arm]) if COMINGS[Kind(change.kind)] else others
+
+
+def distribution_of(
+    decision: Event, labels: Sequence[str | int], present: Sequence[int]
+) -> dict[str | int, float] | None:
+    """Return the probability of each arm at a decision, where they are on record, given the arms that were there."""
+    if decision.detail is None:
+        return None
+    chances = msgspec.json.decode(decision.detail, type=list[float])
+    return {labels[arm]: chance for arm, chance in zip(present, chances, strict=True)}

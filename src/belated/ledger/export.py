@@ -4,7 +4,7 @@ import csv
 import io
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -13,7 +13,17 @@ import msgspec
 from belated.api.types import LedgerEvent
 from belated.ledger.base import Ledger
 from belated.ledger.commands import RECEIPTS
-from belated.ledger.events import SECOND, Event, ExperimentRecord, Kind, labels_of, when
+from belated.ledger.events import (
+    COMINGS,
+    SECOND,
+    Event,
+    ExperimentRecord,
+    Kind,
+    distribution_of,
+    labels_of,
+    present_after,
+    when,
+)
 
 FORMATS = {
     "ndjson": "application/x-ndjson",
@@ -37,13 +47,23 @@ def pieces(ledger: Ledger, record: ExperimentRecord, format: str, after: int = 0
 def _lines(ledger: Ledger, record: ExperimentRecord, after: int) -> Iterator[list[LedgerEvent]]:
     arms = labels_of(record.settings, ledger.changes(record.number, record.events))
     keys = {key.number: key.id for key in ledger.all_keys()}
+    present = list(range(len(record.settings.arms)))
+    for change in ledger.changes(record.number, after):
+        present = present_after(change, present) if change.kind in COMINGS else present
     for events in ledger.all_events(record.number, after):
-        yield [_line(event, arms, keys) for event in events if event.number <= record.events]
+        lines = []
+        for event in events:
+            if event.number <= record.events:
+                present = present_after(event, present) if event.kind in COMINGS else present
+                lines.append(_line(event, arms, keys, present))
+        yield lines
         if events[-1].number >= record.events:
             return
 
 
-def _line(event: Event, arms: list[str | int], keys: Mapping[int | None, str]) -> LedgerEvent:
+def _line(
+    event: Event, arms: list[str | int], keys: Mapping[int | None, str], present: Sequence[int]
+) -> LedgerEvent:
     number, kind, at, round, id, arm, propensity, loss, fate, waited, _, _, value, total, report, detail, key = event
     return LedgerEvent(
         number,
@@ -60,8 +80,14 @@ def _line(event: Event, arms: list[str | int], keys: Mapping[int | None, str]) -
         value,
         total,
         report,
-        detail if kind in (Kind.LIMITS, Kind.FALLBACKS) else None,
+        detail if kind in (Kind.LIMITS, Kind.FALLBACKS) else _distribution(event, arms, present),
     )
+
+
+def _distribution(event: Event, arms: list[str | int], present: Sequence[int]) -> str | None:
+    """Return the probabilities of all arms at a decision by their labels, as JSON, where they are on record."""
+    found = distribution_of(event, arms, present) if event.kind == Kind.DECISION else None
+    return None if found is None else msgspec.json.encode({str(arm): share for arm, share in found.items()}).decode()
 
 
 def _ndjson(chunks: Iterable[list[LedgerEvent]]) -> Iterator[bytes]:

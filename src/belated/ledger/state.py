@@ -25,6 +25,7 @@ from belated.ledger.base import LedgerError
 from belated.ledger.delay_histogram import Histogram, Sizes
 from belated.ledger.events import DecisionRecord, Event, ExperimentSettings, Fate, Hears, Kind, Status
 from belated.ledger.timeline import Timeline
+from belated.inference.bets import MAX_ARMS
 from belated.live.decisions import Receipt
 from belated.live.limits import Limits
 from belated.live.outstanding import Recorded
@@ -39,6 +40,9 @@ _FATES = {Receipt.USED: Fate.USED, Receipt.SKIPPED: Fate.SKIPPED}
 _RECEIPTS = {fate: receipt for receipt, fate in _FATES.items()}
 _REWARDS = Scale(0.0, 1.0)
 """What reports of experiments without units are added up in."""
+
+MIN_DISTRIBUTION = 3
+"""Arms from which on a decision keeps the probabilities of all: of two arms its propensity says it all."""
 
 Source = Callable[[int, int, int], Sequence[Recorded]]
 """(after, until, most) -> that many decisions numbered after an event, and whether they were open after another one."""
@@ -95,9 +99,17 @@ class ExperimentState:
         """Decide, and the event of it."""
         bandit, place = self.bandit, self.position + 1
         number, arm, propensity, mark, cumulative = bandit.decide(place, draw=self._draw(self._seed, bandit.rounds + 1))
-        event = Event(place, 1, at, number, id, arm, propensity, None, None, None, mark, cumulative)
+        event = Event(
+            place, 1, at, number, id, arm, propensity, None, None, None, mark, cumulative, None, None, None, self.chances()
+        )
         self._apply_decision(event)
         return event
+
+    def chances(self) -> str | None:
+        """Return the probabilities of all arms at the last decision as JSON: for comparisons of three arms or more."""
+        if not MIN_DISTRIBUTION <= self.playing <= MAX_ARMS:
+            return None
+        return msgspec.json.encode(self.bandit.probabilities).decode()
 
     @property
     def scale(self) -> Scale:

@@ -78,7 +78,8 @@ DECISIONS = {
 }
 """With the loss that is held, or what reports amount to."""
 _RESULTS = f"""
-SELECT d.number, d.arm, d.propensity, coalesce((SELECT o.loss {_OUTCOME} = 3), (SELECT o.loss {_OUTCOME} = {{kind}}))
+SELECT d.number, d.arm, d.propensity, coalesce((SELECT o.loss {_OUTCOME} = 3), (SELECT o.loss {_OUTCOME} = {{kind}})),
+d.detail
 FROM events d WHERE d.experiment = ? AND d.number > ? AND d.number <= ? AND d.kind = 1 ORDER BY d.number LIMIT ?
 """
 """An outcome after a default came too late."""

@@ -19,9 +19,9 @@ from threading import Lock
 from llvmlite import binding  # type: ignore[import-untyped]
 
 from belated import learners
+from belated.core.bets import compiled_advance
 from belated.core.capital import compiled as compiled_capital
 from belated.core.kernels import COMPILED, cache_directory
-from belated.core.weighted_rewards import compiled_add
 from belated.errors import BelatedError
 from belated.learners import Learner, TunedLearner
 from belated.ledger.events import DecisionRecord, ExperimentSettings, Fate
@@ -59,7 +59,7 @@ def compile_all(specs: Iterable[str]) -> list[str]:
 @cache
 def _exercise() -> None:
     """Do all that an experiment does, with any learner."""
-    compiled_add()  # for estimates
+    compiled_advance()  # for estimates
     compiled_capital()
     state = ExperimentState(ExperimentSettings("warm", [0, 1], DEFAULT, {}, 7, "wait"))
     for number in range(1, 5):

@@ -133,7 +133,8 @@ class Bandit(Changing):
         self._late = 0  # outcomes that came after their decision was skipped
         self._warned: list[str] = []  # kinds of warnings that were raised
         self._look_at = warning.next_look(self._round - 1)  # the number of decisions at which to look for warnings
-        self._outcomes = Outcomes(Stream(len(labels)), self._round + 1)
+        stream = Stream(len(labels), self._guaranteed(roster, Limits(), labels))
+        self._set_outcomes(Outcomes(stream, roster.present, self._round + 1))
         self._next_decision = entry(rounds.next_decision, rounds.NEXT_DECISION)
         self._arrive = entry(rounds.arrive, rounds.ARRIVE)
 
@@ -201,6 +202,8 @@ class Bandit(Changing):
         outcomes = self._outcomes
         outcomes.arms.append(self._numbers[arm])
         outcomes.propensities.append(share if made < 0 else propensity)
+        if self._keeps_chances:
+            outcomes.chances.frombytes(self._p_bytes)
         self._busy = False
         return _new_tuple(Decision, (number, self._playing[arm], share))
 
@@ -299,6 +302,8 @@ class Bandit(Changing):
         for untold in range(self._outcomes.last + 1, int(clock["round"][0]) + 1):
             self._outcomes.arms.append(self._numbers[int(memory[waiting[untold]]["arm"])])
             self._outcomes.propensities.append(float(memory[waiting[untold]]["propensity"]))
+            if self._keeps_chances:  # it is the last decision, if any
+                self._outcomes.chances.frombytes(self._p_bytes)
         observed: set[int] = set()
         if self._noted_slot >= 0:
             number = int(memory[self._noted_slot]["round"])
@@ -339,7 +344,7 @@ class Bandit(Changing):
         """Fold in what was noted of decisions and outcomes."""
         if self._busy:
             self._recover()
-        self._outcomes = self._outcomes.folded()
+        self._set_outcomes(self._outcomes.folded())
         return self._outcomes
 
     def estimates(
@@ -347,7 +352,7 @@ class Bandit(Changing):
         *,
         alpha: float = 0.05,
         control: Arm | None = None,
-        method: str = "betting",
+        method: str | None = None,
         outcomes: str = "settled",
     ) -> Estimates:
         """Return what is known of the arms: means, differences, the winner, the uplift, with intervals that hold at any
@@ -488,7 +493,7 @@ class Bandit(Changing):
         bandit._late = header.get("late", late)
         bandit._warned = header.get("warned", [])
         if "outcomes" in header:
-            bandit._outcomes = Outcomes.from_arrays(header["outcomes"], arrays)
+            bandit._set_outcomes(Outcomes.from_arrays(header["outcomes"], arrays, roster.present))
         if limits:
             bandit.set_limits(limits)
         bandit._draws = header["draws"]

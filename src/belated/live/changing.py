@@ -2,6 +2,9 @@
 
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from belated.core import rounds
 from belated.core.rounds import Run
 from belated.errors import InvalidValue, unknown
@@ -29,6 +32,10 @@ class Changing(Running):
     _round: int
     _busy: bool
     _outcomes: Outcomes
+    _p_bytes: memoryview
+    """The bytes of the last distribution."""
+    _keeps_chances: bool
+    """Whether outcomes keep the distribution of each decision."""
     _coming: Arrangement | None
     """Other arms or limits, on their way."""
 
@@ -97,13 +104,21 @@ class Changing(Running):
             self._tuned.learner.check_rearm()
         outcomes = self._fold()
         for arm in sorted({*roster.present} ^ {*before.present}):
-            outcomes = outcomes.changed(self._round, arm, roster.has(arm))
+            outcomes = outcomes.changed(self._round, arm, roster.has(arm), roster.present)
+        if not self._round:
+            outcomes = outcomes.guaranteed(self._guaranteed(roster, limits, labels))
         coming = Arrangement(self._rearranged(roster, limits, labels), labels, roster, limits, outcomes)
         self._busy = True
         self._coming = coming
         self._arrange(coming)
         self._coming = None
         self._busy = False
+
+    def _guaranteed(self, roster: Roster, limits: Limits, labels: list[Arm]) -> NDArray[np.float64]:
+        """Return the least probability of each arm by number."""
+        floors = np.zeros(len(roster.entered))
+        floors[list(roster.present)] = limits.guaranteed(roster.labels(labels), self._tuned.share_floor)
+        return floors
 
     def _arrange(self, arrangement: "Arrangement") -> None:
         """Take over other arms or limits. Doing it twice does no harm."""
@@ -116,5 +131,10 @@ class Changing(Running):
             for number, slot in rounds.waiting_slots(self._run.clock, self._run.memory).items()
             if self._run.memory[slot]["arm"] == rounds.NONE
         }
+        self._p_bytes = memoryview(self._run.p).cast("B")
         if outcomes is not None:
-            self._outcomes = outcomes
+            self._set_outcomes(outcomes)
+
+    def _set_outcomes(self, outcomes: Outcomes) -> None:
+        self._outcomes = outcomes
+        self._keeps_chances = outcomes.keeps_chances

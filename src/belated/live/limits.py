@@ -61,6 +61,11 @@ class Limits:
         share = self.shares.get(arm, 1.0)
         return share[1] if isinstance(share, tuple) else share
 
+    def guaranteed(self, arms: Sequence[Arm], share_floor: float = 0.0) -> list[float]:
+        """Return the least probability of each of these arms, the ones that are played."""
+        uniform = share_floor or self.holdout / len(arms)
+        return [max(self.floor(arm), uniform) for arm in arms]
+
     def check_arms(self, arms: Sequence[Arm]) -> None:
         """Refuse limits of arms that there have never been."""
         for arm in self.shares:

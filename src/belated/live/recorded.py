@@ -187,6 +187,11 @@ class RecordedBandit(Running):
         return float(p[self._places[arm]]) / total if arm in self._places and total > 0.0 else 0.0
 
     @property
+    def probabilities(self) -> list[float]:
+        """The probabilities that the last decision was drawn with, of the arms that were there, in their order."""
+        return list(self._run.p.tolist())
+
+    @property
     def rounds(self) -> int:
         """Decisions made."""
         return self._round

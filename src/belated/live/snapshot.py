@@ -13,13 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from belated.core.rounds import COUNTERS, SLOT
-from belated.core.weighted_rewards import ROW
 from belated.errors import SnapshotError
 from belated.live.limits import Limits
 from belated.live.roster import Roster
 
 MAGIC = b"belated\x00"
-VERSION = 7
+VERSION = 8
 _PREFIX = struct.Struct("<8sH16s")
 _LENGTH = struct.Struct("<I")
 _DTYPES: dict[str, Any] = {
@@ -35,35 +34,14 @@ _DTYPES: dict[str, Any] = {
     "stream_tally_counts": "<f8",
     "stream_tally_known": "<i8",
     "stream_tally_rewards": "<f8",
-    "stream_weighted": ROW.newbyteorder("<"),
+    "stream_bets_numbers": "<f8",
+    "stream_bets_shifts": "<i8",
+    "stream_bets_arms": "<i8",
     "tail_arms": "<i4",
     "tail_rewards": "<f8",
     "tail_propensities": "<f8",
+    "tail_distributions": "<f8",
 }
-
-# Version 6 had neither rosters, limits nor scales: nothing of them stands for none.
-# Version 5 had nothing of what came of decisions.
-# Version 4 kept the counters without the longest delay, _COUNTERS_4_SIZE bytes, and addresses behind them,
-# _CLOCK_4_SIZE bytes in all. Version 3 had a clock of whole numbers, these fields first and the drift as a multiple of
-# _DRIFT_UNIT. A counter that a version did not keep is read as 0.
-_CLOCK_3 = [
-    "round",
-    "outstanding",
-    "cumulative_outstanding",
-    "most_outstanding",
-    "skips",
-    "patience",
-    "oldest",
-    "newest",
-    "free",
-    "pages",
-    "drift",
-]
-_CLOCK_3_SIZE = 19
-_CLOCK_4_SIZE = 152
-_COUNTERS_4_SIZE = 88
-_DRIFT_UNIT = 2.0**-32
-
 
 def pack(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> bytes:
     """Return a header that JSON can hold and the arrays named in _DTYPES, as one blob."""
@@ -81,8 +59,8 @@ def unpack(blob: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     if len(blob) < _PREFIX.size or not blob.startswith(MAGIC):
         raise SnapshotError(f"these {len(blob)} bytes are not a snapshot of belated: they do not begin with {MAGIC!r}")
     _, version, digest = _PREFIX.unpack_from(blob)
-    if not 3 <= version <= VERSION:
-        raise SnapshotError(f"the snapshot has version {version}; this belated reads versions 3 to {VERSION}")
+    if version != VERSION:
+        raise SnapshotError(f"the snapshot has version {version}; this belated reads version {VERSION}")
     body = blob[_PREFIX.size :]
     if _digest(body) != digest:
         raise SnapshotError("the snapshot is damaged: its checksum does not fit its content")
@@ -91,31 +69,10 @@ def unpack(blob: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     at = _LENGTH.size + length
     arrays = {}
     for name, size in header.pop("sizes").items():
-        dtype = "<i8" if name == "clock" and version == 3 else _DTYPES[name]
-        part = body[at : at + size]
-        if name == "clock" and version == 4:
-            part = _counters_of_version_4(part)
-        array = np.frombuffer(part, dtype=dtype)
+        array = np.frombuffer(body[at : at + size], dtype=_DTYPES[name])
         arrays[name] = array.astype(array.dtype.newbyteorder("="))  # a copy of our own, to write to
         at += size
-    if version == 3:
-        arrays["clock"] = _clock_of_version_3(arrays["clock"])
     return header, arrays
-
-
-def _counters_of_version_4(clock: bytes) -> bytes:
-    if len(clock) != _CLOCK_4_SIZE:
-        raise SnapshotError(f"the snapshot's clock has {len(clock)} bytes; {_CLOCK_4_SIZE} are needed")
-    return clock[:_COUNTERS_4_SIZE].ljust(COUNTERS.itemsize, b"\0")
-
-
-def _clock_of_version_3(numbers: NDArray[np.int64]) -> NDArray[np.void]:
-    if numbers.size != _CLOCK_3_SIZE:
-        raise SnapshotError(f"the snapshot's clock has {numbers.size} fields; {_CLOCK_3_SIZE} are needed")
-    clock = np.zeros(1, dtype=COUNTERS)
-    for name, number in zip(_CLOCK_3, numbers.tolist(), strict=False):
-        clock[name] = number * _DRIFT_UNIT if name == "drift" else number
-    return clock
 
 
 def settings_of_run(share_floor: float) -> dict[str, float]:

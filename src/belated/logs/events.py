@@ -1,9 +1,10 @@
 """Logs from events: decisions and outcomes in the order in which they happened, as a ledger has them."""
 
 from array import array
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from belated.errors import InvalidValue
 from belated.logs.changes import Change, newcomers
@@ -25,14 +26,31 @@ class EventLog:
         self._index: dict[Hashable, int] = {}
         self._arms = array("q")
         self._propensities = array("d")
+        self._distributions: dict[int, Mapping[Arm, float]] = {}
+        """By the place of the decision."""
+        self._floors: tuple[float, ...] | None = None
         self._rewards = array("d")
         self._waits = array("d")
         self._times = array("d")
         self._durations = array("d")
         self._at = -np.inf
 
-    def decided(self, id: Hashable, arm: Arm, propensity: float | None, at: float | None = None) -> None:
-        """Note a decision; `at` is when it was made, in seconds. A clock that goes back is taken to stand still."""
+    def guaranteed(self, floors: Sequence[float]) -> None:
+        """Note the least probabilities of the arms that are guaranteed before the first decision."""
+        self._floors = tuple(floors)
+
+    def decided(
+        self,
+        id: Hashable,
+        arm: Arm,
+        propensity: float | None,
+        at: float | None = None,
+        distribution: Mapping[Arm, float] | None = None,
+    ) -> None:
+        """Note a decision; `at` is when it was made, in seconds. A clock that goes back is taken to stand still.
+
+        distribution: the probabilities of all arms that were there.
+        """
         if id in self._index:
             raise InvalidValue(f"decision {id!r} is there twice", "decision")
         place = self._places.get(arm)
@@ -40,6 +58,8 @@ class EventLog:
             if self._fixed:
                 raise InvalidValue(f"decision {id!r} has the arm {arm!r}; known are {self._labels}", "arm")
             place = self._add(arm)
+        if distribution is not None:
+            self._distributions[len(self._arms)] = distribution
         self._index[id] = len(self._arms)
         self._arms.append(place)
         self._propensities.append(np.nan if propensity is None else propensity)
@@ -89,8 +109,9 @@ class EventLog:
         places = np.argsort(order)
         times, durations = np.array(self._times), np.array(self._durations)
         is_timed = times.size > 0 and not np.isnan(times).any() and not np.isnan(durations).any()
+        labels = tuple(self._labels[k] for k in order)
         return Log(
-            labels=tuple(self._labels[k] for k in order),
+            labels=labels,
             arms=places[np.array(self._arms, dtype=np.int64)],
             rewards=np.array(self._rewards),
             propensities=np.array(self._propensities),
@@ -98,5 +119,19 @@ class EventLog:
             times=times if is_timed else None,
             durations=durations if is_timed else None,
             in_seconds=is_timed,
+            distributions=distributions_of(self._distributions, len(self._arms), labels),
+            floors=self._floors,
             changes=tuple(change._replace(arm=int(places[change.arm])) for change in self._changes),
         )
+
+
+def distributions_of(
+    rows: Mapping[int, Mapping[Arm, float]], size: int, labels: Sequence[Arm]
+) -> NDArray[np.float64] | None:
+    """Return the probabilities of all arms, nan in decisions of which they are not known; None where none has them."""
+    if not rows:
+        return None
+    found = np.full((size, len(labels)), np.nan)
+    for place, row in rows.items():
+        found[place] = [row.get(label, 0.0) for label in labels]
+    return found

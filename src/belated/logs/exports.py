@@ -1,5 +1,6 @@
 """Logs from exports of a ledger, with a row for each event; the same as `EventLog` makes of the events."""
 
+import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,11 +11,12 @@ from belated.errors import InvalidValue
 from belated.logs.changes import Change
 from belated.logs.columns import EVENT_COLUMNS
 from belated.logs.decisions import propensities, shares
+from belated.logs.events import distributions_of
 from belated.logs.ids import later_twins, reject_twins
 from belated.logs.labels import Labels
 from belated.logs.log import Arm, Floats, Integers, Log
 from belated.logs.pieces import Source
-from belated.logs.rejections import NO_ROUND, NO_SHARE, NOT_MADE, Checked, Rejections
+from belated.logs.rejections import NO_DISTRIBUTION, NO_ROUND, NO_SHARE, NOT_MADE, Checked, Rejections
 from belated.logs.times import Clock
 from belated.logs.values import texts
 
@@ -48,7 +50,8 @@ class EventReader:
         """Read all events; bad ones are noted as rejected."""
         decisions: list[Table] = []
         outcomes: list[Table] = []
-        for frame, lines in self._source.pieces(EVENT_COLUMNS, self._rejections, "arm"):
+        columns = [*EVENT_COLUMNS, *({"detail"} & set(self._source.columns))]
+        for frame, lines in self._source.pieces(columns, self._rejections, "arm"):
             kinds = texts(frame["kind"])
             self._read_changes(frame, lines, kinds)
             for wanted, tables in ((kinds == _DECISION, decisions), (kinds.is_in(_OUTCOMES), outcomes)):
@@ -58,6 +61,7 @@ class EventReader:
                 if tables is decisions:
                     table["arms"] = self._labels.places(rows, "arm")
                     table["propensities"] = propensities(rows, "propensity")
+                    table["details"] = _details(rows)
                 else:
                     table["losses"] = _losses(rows)
                 table["times"] = self._clock.times(rows, "at").values
@@ -121,6 +125,7 @@ class EventReader:
             arms=arms,
             rewards=rewards,
             propensities=decisions["propensities"],
+            distributions=_distributions(decisions["details"], labels),
             waits=waits,
             times=times if is_timed else None,
             durations=took if is_timed else None,
@@ -154,6 +159,29 @@ def _rounds(rows: Checked) -> Integers:
     rows.reject(found.is_null().to_numpy(), "round", NO_ROUND)
     rounds: Integers = found.fill_null(0).to_numpy()
     return rounds
+
+
+def _details(rows: Checked) -> npt.NDArray[Any]:
+    """Return the details of decisions, the probabilities of all arms as JSON; those that are none are bad."""
+    has_details = "detail" in rows.frame.columns
+    details = texts(rows.frame["detail"]).to_list() if has_details else [None] * len(rows.lines)
+    found = np.full(len(details), None, dtype=object)
+    for place, detail in enumerate(details):
+        if detail:
+            try:
+                shares = json.loads(detail)
+                found[place] = {str(arm): float(share) for arm, share in shares.items()}
+            except (ValueError, TypeError, AttributeError):
+                wrong = np.zeros(len(details), dtype=np.bool_)
+                wrong[place] = True
+                rows.reject(wrong, "detail", NO_DISTRIBUTION)
+    return found
+
+
+def _distributions(details: npt.NDArray[Any], labels: Sequence[Arm]) -> Floats | None:
+    """Return the probabilities of all arms at each decision; None where no decision has them."""
+    rows = {place: row for place, row in enumerate(details.tolist()) if row is not None}
+    return distributions_of(rows, details.size, [str(label) for label in labels])
 
 
 def _losses(rows: Checked) -> Floats:

@@ -21,6 +21,9 @@ Integers = NDArray[np.int64]
 Arm = str | int
 Values = Sequence[Any] | NDArray[Any]
 
+_TOLERANCE = 1e-6
+"""By how much probabilities of logs may miss what they should be: they may have been rounded."""
+
 
 @dataclass(frozen=True, repr=False)
 class Log:
@@ -44,6 +47,10 @@ class Log:
     """How much time each outcome took, in the unit of `times`; inf where it has not come; None where nobody knows."""
     in_seconds: bool = False
     """Whether times and durations are in seconds; otherwise the unit is the log's own."""
+    floors: tuple[float, ...] | None = None
+    """The least probability of each arm that was there at the beginning, guaranteed before the first decision; None:
+    there was no such guarantee.
+    """
     changes: tuple[Change, ...] = ()
     """Arms that came and left, in the order of time: (after how many decisions, its place in `labels`, whether it
     came). Arms that were not there at the beginning are the last ones in `labels`, in the order of their coming.
@@ -78,10 +85,74 @@ class Log:
                 f"distributions has the shape {self.distributions.shape}; {(size, len(self.labels))} is needed",
                 "distributions",
             )
-
         if self.changes:
             object.__setattr__(self, "changes", tuple(Change(*change) for change in self.changes))
             check_changes(self.arms, len(self.labels), self.changes)
+        if self.distributions is not None:
+            self._check_distributions(self.distributions)
+        if self.floors is not None:
+            self._check_floors(self.floors)
+
+    def _check_distributions(self, distributions: Floats) -> None:
+        """Refuse distributions that are none, or do not fit the propensities."""
+        is_known = ~np.isnan(distributions).any(axis=1)
+        wrong = (distributions < 0.0).any(axis=1) | (np.abs(distributions.sum(axis=1) - 1.0) > _TOLERANCE)
+        if (wrong & is_known).any():
+            k = int(np.argmax(wrong & is_known))
+            raise InvalidValue(
+                f"distributions[{k}] is {distributions[k].tolist()}; probabilities that sum to 1 are needed",
+                "distributions",
+            )
+        chosen = distributions[np.arange(self.arms.size), self.arms]
+        wrong = np.abs(chosen - self.propensities) > _TOLERANCE  # False where one of them is nan
+        if wrong.any():
+            k = int(np.argmax(wrong))
+            raise InvalidValue(
+                f"propensities[{k}] is {self.propensities[k].item()}, and distributions[{k}] gives the chosen arm"
+                f" {chosen[k].item()}; they must agree",
+                "propensities",
+            )
+
+    def _check_floors(self, floors: tuple[float, ...]) -> None:
+        """Refuse floors that decisions did not keep."""
+        if len(floors) != self.first_arms:
+            raise InvalidValue(
+                f"floors has {len(floors)} numbers; one for each of {self.first_arms} arms is needed", "floors"
+            )
+        for k, floor in enumerate(floors):
+            check_share(f"floors[{k}]", floor)
+        if not self.changes and sum(floors) > 1.0 + _TOLERANCE:
+            raise InvalidValue(f"floors sum to {sum(floors):g}; at most 1 is possible", "floors")
+        least = np.append(floors, np.zeros(len(self.labels) - len(floors)))[self.arms]
+        wrong = self.propensities < least - _TOLERANCE
+        if wrong.any():
+            k = int(np.argmax(wrong))
+            raise InvalidValue(
+                f"propensities[{k}] is {self.propensities[k].item()}, below the floor {least[k]:g} that is guaranteed",
+                "floors",
+            )
+
+    def with_floor(self, floor: float) -> "Log":
+        """Return the log with a least probability of every arm that was guaranteed before the first decision."""
+        check_share("floor", floor)
+        return replace(self, floors=(floor,) * self.first_arms)
+
+    def with_shares(self, shares: Sequence[float]) -> "Log":
+        """Return the log of decisions that were drawn with fixed probabilities, one for each arm."""
+        found = numbers_of("shares", shares)
+        if found.shape != (len(self.labels),) or not (found > 0.0).all() or abs(found.sum() - 1.0) > _TOLERANCE:
+            raise InvalidValue(
+                f"shares is {found.tolist()}; {len(self.labels)} probabilities above 0 that sum to 1 are needed",
+                "shares",
+            )
+        if self.changes:
+            raise InvalidValue("fixed shares need arms that stay; in this log some came or left", "shares")
+        return replace(
+            self,
+            propensities=found[self.arms],
+            distributions=np.tile(found, (self.arms.size, 1)),
+            floors=tuple(found.tolist()),
+        )
 
     def _check(self, name: str, wrong: NDArray[np.bool_], allowed: str) -> None:
         if wrong.any():
@@ -100,6 +171,7 @@ class Log:
         distributions: Values | None = None,
         waits: Values | None = None,
         labels: Sequence[Arm] | None = None,
+        floors: Sequence[float] | None = None,
         changes: Iterable[tuple[int, Arm, bool]] = (),
     ) -> "Log":
         """Return the log of decisions given as arrays: the label of each arm, the reward (nan: not known), …
@@ -110,13 +182,17 @@ class Log:
         """
         given = arms.tolist() if isinstance(arms, np.ndarray) else list(arms)
         place, names = _places(given, labels)
+        shares = None if distributions is None else np.asarray(distributions, dtype=np.float64)
+        if propensities is None and shares is not None and shares.shape == (len(given), len(names)):
+            propensities = shares[np.arange(len(given)), place]
         return cls(
             labels=names,
             arms=place,
             rewards=_rewards(rewards, losses),
             propensities=numbers_of("propensities", propensities, len(given)),
             waits=None if waits is None else numbers_of("waits", waits, len(given)),
-            distributions=None if distributions is None else np.asarray(distributions, dtype=np.float64),
+            distributions=shares,
+            floors=None if floors is None else tuple(float(floor) for floor in floors),
             changes=_changes(names, changes),
         )
 

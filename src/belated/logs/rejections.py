@@ -48,6 +48,9 @@ NO_PROPENSITY = Reason(
     "{column} is not above 0 and at most 1", "{column} is {value!r}; a number above 0, at most 1 is needed"
 )
 NO_ROUND = Reason("{column} is not a whole number", "{column} is {value!r}; a whole number is needed")
+NO_DISTRIBUTION = Reason(
+    "{column} is not a distribution", "{column} is {value!r}; a JSON object of arms and probabilities is needed"
+)
 EMPTY_TIME = Reason("{column} is empty", "{column} is empty; a number or a date is needed")
 NO_TIME = Reason(
     "{column} is not a time",

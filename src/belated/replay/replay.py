@@ -161,7 +161,14 @@ def replay_log(
         delays=profile(raw, settled),
         logged=_logged(valued, alpha),
         values=learner_values(valued, learners, alpha=alpha, seed=seed, most_rows=most_rows),
-        estimates=estimates(settled, alpha=alpha, control=control, outcomes=outcomes),
+        # shares that were read off the log are no probabilities that were there before its decisions
+        estimates=estimates(
+            settled,
+            alpha=alpha,
+            control=control,
+            outcomes=outcomes,
+            method="betting" if assigned == "shares" else None,
+        ),
         alpha=alpha,
         old_enough=old_enough,
         rows_replayed=min(old_enough, most_rows),
@@ -218,10 +225,13 @@ def _with_propensities(log: Log, assigned: str | None) -> tuple[Log, tuple[str, 
         if not np.isnan(log.propensities).all():
             raise InvalidValue(f"assigned is {assigned!r}, but the log has propensities; these count", "assigned")
         n_arms = len(log.labels)
-        shares = np.full(n_arms, 1.0 / n_arms)
-        if assigned == "shares":
-            shares = np.bincount(log.arms, minlength=n_arms) / max(log.arms.size, 1)
-        log = replace(log, propensities=shares[log.arms])
+        if assigned == "uniform" and not log.changes:
+            log = log.with_shares([1.0 / n_arms] * n_arms)
+        else:
+            shares = np.full(n_arms, 1.0 / n_arms)
+            if assigned == "shares":
+                shares = np.bincount(log.arms, minlength=n_arms) / max(log.arms.size, 1)
+            log = replace(log, propensities=shares[log.arms])
     if np.isnan(log.propensities).any():
         return log, ()
     return log, tuple(_odd_propensities(log))

@@ -152,7 +152,7 @@ class Reader:
         if blob is None:
             return
         try:
-            found = SettledDecisions.from_bytes(blob, record.settings.hears)
+            found = SettledDecisions.from_bytes(blob, record.settings.hears, record.settings)
         except SnapshotError as error:
             logger.warning(
                 "reading what is kept of the settled decisions of experiment %s failed: %s; they are read again",
@@ -209,7 +209,7 @@ class Reader:
         with self._lock:
             settings = found.record.settings
             if number not in self._settled:
-                self._settled[number] = _Settled(SettledDecisions(len(settings.arms), settings.hears))
+                self._settled[number] = _Settled(SettledDecisions(len(settings.arms), settings.hears, settings))
             kept = self._settled[number]
             self._settled.move_to_end(number)
             if len(self._settled) > MOST_SHOWN:

@@ -52,6 +52,8 @@ class Trace:
     """Of the decision of each round, as the law of delay had it, but at least `settled`; it may be skipped before."""
     losses: Floats
     """Of the decision of each round, learned from or not; nan where it had not come by the last round."""
+    share_floor: float = 0.0
+    """The least probability of every arm, by the setting of that name."""
 
     @property
     def propensities(self) -> Floats:
@@ -60,13 +62,15 @@ class Trace:
 
     def log(self) -> Log:
         """Return the decisions and what came of them, for `belated.inference`; arms are their numbers."""
+        n_arms = self.distributions.shape[1]
         return Log(
-            labels=tuple(range(self.distributions.shape[1])),
+            labels=tuple(range(n_arms)),
             arms=self.arms,
             rewards=1.0 - self.losses,
             propensities=np.minimum(self.propensities, 1.0),
             waits=self.delays.astype(np.float64),
             distributions=self.distributions,
+            floors=(self.share_floor,) * n_arms if self.share_floor else None,
         )
 
     def __repr__(self) -> str:
@@ -307,6 +311,7 @@ class LearnerRun:
             skipped=columns[:, SKIPPED],
             delays=delays,
             losses=losses,
+            share_floor=self.tuned.share_floor,
         )
 
 
