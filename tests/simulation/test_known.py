@@ -14,19 +14,20 @@ from belated.inference.method import Options
 from belated.inference.sources import method_for_log
 from belated.learners import PythonLearner, tune
 from belated.simulation import known, replication
-from belated.simulation.known import Known, Watch, is_wrong, looks
-from belated.simulation.run import LearnerRun
+from belated.simulation.known import BettingWatch, Known, is_wrong, looks, watch_of
+from belated.simulation.run import Decided, LearnerRun
 from support.plain_exp3 import PlainExp3
 
 NO_ONE = Known(math.inf, -1)
 
 
 def watched(arms: Any, losses: Any, delays: Any, n_arms: int = 2, piece: int = 10**9) -> Known:
-    """Return when the best arm is known, from rounds given in pieces."""
-    watch = Watch(n_arms, len(arms))
+    """Return when the best arm is known by betting, from rounds given in pieces."""
+    watch = BettingWatch(n_arms, len(arms))
+    certain = np.eye(n_arms)[np.array(arms)]
+    decided = Decided(np.array(arms), np.array(losses, dtype=np.float64), np.array(delays), certain)
     for begin in range(0, len(arms), piece):
-        part = slice(begin, begin + piece)
-        watch.add(begin + 1, np.array(arms)[part], np.array(losses, dtype=np.float64)[part], np.array(delays)[part])
+        watch.add(begin + 1, Decided(*(each[begin : begin + piece] for each in decided)))
     return watch.first()
 
 
@@ -73,7 +74,7 @@ def test_it_is_exact_for_all_kinds_of_logs(
     Also where the arm that the leader is weighed against first is not the one that is hardest to tell from it.
     """
     if not guesses:
-        monkeypatch.setattr(Watch, "_closest", lambda self, *numbers: (numbers[-1] + 1) % self.n_arms)
+        monkeypatch.setattr(BettingWatch, "_closest", lambda self, *numbers: (numbers[-1] + 1) % self.n_arms)
     rng = np.random.default_rng(4)
     found = 0
     for number in range(logs):
@@ -163,6 +164,24 @@ def test_many_arms() -> None:
     found = watched(arms, losses, np.zeros(arms.size, dtype=np.int64), n_arms=1000)
     assert found.arm == 700
     assert 10_000 < found.round < 100_000
+
+
+@pytest.mark.parametrize("piece", [1, 7, 3000])
+def test_pieces_of_any_size_say_the_same_by_randomisation(piece: int) -> None:
+    """As `belated.inference` does at every look, also with a floor; delays by outcome hold decisions up."""
+    rng = np.random.default_rng(1)
+    arms = rng.choice(3, 3000, p=[0.2, 0.3, 0.5])
+    losses = (rng.random(3000) < np.array([0.7, 0.6, 0.3])[arms]).astype(np.float64)
+    delays = np.where(losses > 0.0, 40, 3)
+    shares = np.tile([0.2, 0.3, 0.5], (3000, 1))
+    log = Log.from_arrays(arms, losses=losses, distributions=shares, waits=delays.astype(float), labels=range(3))
+    expected = asked(log.with_floor(0.1))
+    assert 100 < expected.round < 3000
+    watch = watch_of(tune("uniform:share_floor=0.1"), 3, 3000)
+    for begin in range(0, 3000, piece):
+        part = slice(begin, begin + piece)
+        watch.add(begin + 1, Decided(arms[part], losses[part], delays[part], shares[part]))
+    assert watch.first() == expected
 
 
 def test_looks() -> None:
@@ -264,4 +283,5 @@ def test_a_wrong_arm_is_rarely_named() -> None:
 def test_a_run_keeps_the_rounds_of_a_chunk_alone() -> None:
     run = LearnerRun(tune("robust"), 3, 10_000, False, {}, recent=64)
     assert (run.notes.columns.shape, run.notes.losses.shape) == ((64, 4), (64,))
-    assert run.notes.distributions.size == run.notes.estimates.size == run.notes.patience.size == 0
+    assert run.notes.distributions.shape == (64, 3)
+    assert run.notes.estimates.size == run.notes.patience.size == 0

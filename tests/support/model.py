@@ -140,9 +140,14 @@ class Model:
                 number, arm, propensity = self.bandit.decide(draw=draw(self.settings.seed, self.bandit.rounds + 1))
                 assert isinstance(arm, int)
                 self.made[id] = Made(DecisionResponse(id, number, self.labels[arm], propensity), arm, now)
-                self._add(Kind.DECISION, now, number, id, arm, propensity)
+                self._add(Kind.DECISION, now, number, id, arm, propensity, detail=self._chances())
                 self._check_shares(arm, propensity)
             assert told == self.made[id].answer
+
+    def _chances(self) -> str | None:
+        """The probabilities of the arms that are there, in their order; of two arms the propensity says it all."""
+        shares, playing = self.bandit.distribution.tolist(), self.bandit.playing
+        return msgspec.json.encode([shares[arm] for arm in playing]).decode() if len(playing) > 2 else None
 
     def _check_shares(self, drawn: int, propensity: float) -> None:
         """Every arm that is present has a share within its limits, and at least its part of the uniform play."""

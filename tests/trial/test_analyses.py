@@ -28,11 +28,11 @@ def test_wins_are_those_of_inference(rates: tuple[float, ...], alpha: float) -> 
     for trace in traces:
         log = trace.log()
         known = ~np.isnan(log.rewards)
-        course = follow(plan, log.arms, np.where(known, log.rewards, 0).astype(np.int64), trace.delays)
+        course = follow(plan, log.arms, np.where(known, log.rewards, 0).astype(np.int64), trace.delays, trace.distributions)
         found.append(course.known[:-1])  # the last look has outcomes that the trace does not
         expected, winner = len(plan.looks) - 1, NOBODY
         for number, look in enumerate(plan.looks.tolist()):
-            method = method_for_log(log.until(look), Options(alpha=alpha))
+            method = method_for_log(log.until(look), Options(alpha=alpha, method="betting"))
             if np.isnan(method.means).all():
                 continue
             leader = int(np.nanargmax(method.means))
@@ -44,6 +44,22 @@ def test_wins_are_those_of_inference(rates: tuple[float, ...], alpha: float) -> 
     at, won = analyses.first_wins(np.stack(found), alpha)
     assert 3 <= np.count_nonzero(won == len(rates) - 1) <= 12
     assert at[won != NOBODY].max() < len(plan.looks)
+
+
+def test_wins_by_randomisation_are_those_of_inference() -> None:
+    """At every look the same winner as on the log as it was then, and the first such look is found."""
+    plan = Plan(Assumed((0.2, 0.3, 0.9)), 150, look_every=5, alpha=0.2)
+    losses = "bernoulli:means=[0.8,0.7,0.1]"
+    spec = "thompson:share_floor=0.2"
+    traces = simulate(spec, losses, "geometric:mean=3", rounds=150, replications=4, keep_trace=True).traces[0]
+    for trace in traces:
+        log = trace.log()
+        known = np.where(np.isnan(log.rewards), 0, log.rewards).astype(np.int64)
+        course = follow(plan, log.arms, known, trace.delays, trace.distributions, 0.2)
+        winners = [method_for_log(log.until(look), Options(alpha=0.2)).estimates().winner for look in plan.looks]
+        expected = next(number for number, winner in enumerate(winners) if winner is not None)
+        at, won = analyses.first_shown(course.evidence[None, :-1], 0.2)
+        assert (int(at[0]), int(won[0])) == (expected, winners[expected]) == (expected, 2)
 
 
 def test_the_winner_is_that_of_estimates() -> None:

@@ -9,12 +9,15 @@ from belated.trial.trials import analysed
 from belated.trial.world import Assumed
 from support.refusals import refused
 
+EVEN = np.full((60, 2), 0.5)
+"""Distributions of fixed randomisation."""
+
 
 def test_a_trial_by_hand() -> None:
     """Six patients, looked at after every two. Patient 2's outcome comes with patient 5: until then one is settled."""
     plan = Plan(Assumed([0.3, 0.5]), 6, look_every=2)
     arms, successes = np.array([0, 1, 1, 0, 1, 0]), np.array([1, 1, 0, 0, 1, 1])
-    found = follow(plan, arms, successes, np.array([0, 3, 0, 1, 1, 4]))
+    found = follow(plan, arms, successes, np.array([0, 3, 0, 1, 1, 4]), EVEN[:6])
     assert plan.looks.tolist() == [2, 4, 6]
     assert found.known.tolist() == [
         [[0, 1], [0, 0]],  # after two: patient 1
@@ -30,13 +33,13 @@ def test_a_trial_by_hand() -> None:
 
 def test_an_outcome_that_comes_with_the_look_counts() -> None:
     plan = Plan(Assumed([0.3, 0.5]), 4, look_every=2)
-    known = follow(plan, np.array([0, 0, 0, 0]), np.array([1, 1, 1, 1]), np.array([1, 0, 1, 1])).known
+    known = follow(plan, np.array([0, 0, 0, 0]), np.array([1, 1, 1, 1]), np.array([1, 0, 1, 1]), EVEN[:4]).known
     assert known[:, 0, 1].tolist() == [2, 3, 4]
 
 
 def test_without_looks_there_is_the_end_alone() -> None:
     plan = Plan(Assumed([0.3, 0.5]), 3, stop="never")
-    found = follow(plan, np.array([0, 1, 1]), np.array([0, 1, 1]), np.array([0, 9, 0]))
+    found = follow(plan, np.array([0, 1, 1]), np.array([0, 1, 1]), np.array([0, 9, 0]), EVEN[:3])
     assert found.known.tolist() == [[[1, 0], [0, 2]]]
     assert found.complete.tolist() == [11]
 
@@ -58,18 +61,20 @@ def test_time_is_that_of_the_win_or_of_the_last_outcome() -> None:
     """Ten patients a day. 60 of them, all successes on arm 1 and all failures on arm 0; outcomes take half a day."""
     plan = Plan(Assumed([0.1, 0.9]), 60, accrual=10.0, look_every=10)
     arms = np.arange(60) % 2
-    wins = follow(plan, arms, arms, np.full(60, 5))
-    late = follow(plan, arms, arms, np.full(60, 100))
-    equal = follow(plan, arms, np.ones(60, dtype=np.int64), np.full(60, 5))
+    wins = follow(plan, arms, arms, np.full(60, 5), EVEN)
+    late = follow(plan, arms, arms, np.full(60, 100), EVEN)
+    equal = follow(plan, arms, np.ones(60, dtype=np.int64), np.full(60, 5), EVEN)
     found = analysed(plan, stacked([wins, late, equal]))
     assert found.winners["betting"].tolist() == [1, 1, -1]
-    assert found.patients.tolist() == [20, 60, 60]
-    assert found.time.tolist() == [2.0, 16.0, 6.5]
-    assert found.enrolled.tolist() == [[10, 10], [30, 30], [30, 30]]
-    assert found.successes.tolist() == [[0, 10], [0, 30], [30, 30]]
+    assert found.patients.tolist() == [40, 60, 60]
+    assert found.time.tolist() == [4.0, 16.0, 6.5]
+    assert found.enrolled.tolist() == [[20, 20], [30, 30], [30, 30]]
+    assert found.successes.tolist() == [[0, 20], [0, 30], [30, 30]]
+    assert found.sizes["betting"].tolist() == [20, 60, 60]
     assert found.sizes["peeking"].tolist() == [20, 60, 60]  # at 10 there are 5 outcomes, too few
     assert found.sizes["naive"].tolist() == [60, 60, 60]
     assert {name: beats.tolist() for name, beats in found.beats.items()} == {
+        "randomisation": [True, True, False],
         "betting": [True, True, False],
         "naive": [True, True, False],
         "peeking": [True, True, False],  # not yet at the first look

@@ -71,7 +71,7 @@ class State(NamedTuple):
     """Of shape (arms, 2): how many outcomes each arm has, and the sum of their rewards."""
     totals: Vector
     caps: Matrix
-    """The most that a decision may weigh in the comparison of two arms."""
+    """What each decision weighs in the comparison of two arms whose shares have floors; 0 for others."""
     play_caps: Vector
     """The same for the rows of `plays`."""
     evidence: Matrix
@@ -140,11 +140,21 @@ def _place(table: Table, row: int, factor: float, reward: float, centre: float) 
 
 
 @kernel(inline=True)
+def _weight(first: float, second: float, cap: float) -> float:
+    """Return what a decision between two arms of these probabilities weighs; a cap of 0 is none."""
+    if cap > 0.0 and min(first, second) >= cap * _ROUNDING:
+        return cap
+    both = first + second
+    openness = first * second / both if both > 0.0 else 0.0
+    return min(cap, openness) if cap > 0.0 else openness
+
+
+@kernel(inline=True)
 def _compare(state: State, arm: int, reward: float, chances: Vector, pooled: float, is_blind: bool) -> None:
     """Go on by a decision in the comparison of all pairs of arms that are there.
 
-    With pi = p_a / (p_a + p_b), omega = p_a p_b / (p_a + p_b) and v = min(cap, omega): x = (1 - pi) (y - c) v / omega
-    where a was played, -pi (y - c) v / omega where b was, 0 elsewhere. Given the past its mean is v (mu_a - mu_b).
+    x = v (y - c) / p_a where a was played, -v (y - c) / p_b where b was, 0 elsewhere: given the past its mean is
+    v (mu_a - mu_b). v is the cap, as far as both probabilities are as large, and else p_a p_b / (p_a + p_b).
     """
     sums = state.pairs.sums
     n_arms = state.present.size
@@ -154,32 +164,33 @@ def _compare(state: State, arm: int, reward: float, chances: Vector, pooled: flo
                 continue
             row = hi * (hi - 1) // 2 + lo
             cap = state.caps[lo, hi]
-            other = hi if arm == lo else lo
-            if is_blind:  # only a guaranteed floor makes v known
-                sums[row, WEIGHT] += cap
-                factor, centre = cap / chances[arm], pooled
-            else:
-                both = chances[lo] + chances[hi]
-                openness = chances[lo] * chances[hi] / both if both > 0.0 else 0.0
-                if openness < cap * _ROUNDING:
+            weight = cap  # where nothing but a floor is known
+            if not is_blind:
+                weight = _weight(chances[lo], chances[hi], cap)
+                if weight != cap:
                     sums[row, SHORT] += 1.0
-                if openness <= 0.0:
-                    continue
-                sums[row, WEIGHT] += min(cap, openness)
-                factor = chances[other] / both * min(1.0, cap / openness)
-                centre = pooled
+            if weight <= 0.0:
+                continue
+            sums[row, WEIGHT] += weight
+            factor = weight / chances[arm]
             if arm == lo or arm == hi:
-                _place(state.pairs, row, factor if arm == lo else -factor, reward, centre)
+                _place(state.pairs, row, factor if arm == lo else -factor, reward, pooled)
                 state.evidence[lo, hi] = _log_wealth(state.pairs, row, 0)
                 state.evidence[hi, lo] = _log_wealth(state.pairs, row, 1)
+
+
+@kernel(inline=True)
+def play_weight(chance: float, instead: float) -> float:
+    """Return the largest v up to 1 with v |1 - u / p| <= 1, p the probability of an arm and u what it would be instead."""
+    return 1.0 if instead <= 2.0 * chance else chance / (instead - chance)
 
 
 @kernel(inline=True)
 def _compare_play(state: State, arm: int, reward: float, chances: Vector, pooled: float, is_blind: bool) -> None:
     """Go on by a decision in the comparison of what was played with playing by other shares u instead.
 
-    x = v (y - c) (1 - u_a / p_a), a the arm that was played and v = min(cap, least p_k / u_k): its mean given the past is
-    v times the sum of (p_k - u_k) mu_k.
+    x = v (y - c) (1 - u_a / p_a), a the arm that was played, and v the cap, or as much less as keeps x below 1: its mean
+    given the past is v times the sum of (p_k - u_k) mu_k.
     """
     sums = state.plays.sums
     n_arms = state.present.size
@@ -196,10 +207,9 @@ def _compare_play(state: State, arm: int, reward: float, chances: Vector, pooled
         if is_blind:
             weight = cap
         else:
-            chance = least * count if row == 0 else chances[row - 1]
-            if chance < cap * _ROUNDING:
+            weight = min(cap, play_weight(least if row == 0 else chances[row - 1], 1.0 / count if row == 0 else 1.0))
+            if weight < cap * _ROUNDING:
                 sums[row, SHORT] += 1.0
-            weight = min(cap, chance)
         if weight > 0.0:
             instead = 1.0 / count if row == 0 else (1.0 if row - 1 == arm else 0.0)
             sums[row, WEIGHT] += weight
@@ -256,6 +266,38 @@ def advance(arms: Integers, rewards: Vector, chances: Matrix, state: State) -> N
             state.totals[REWARDS] += reward
 
 
+@kernel
+def advance_pairs(arms: Integers, rewards: Vector, chances: Matrix, pairs: Table, caps: Matrix, totals: Vector) -> None:
+    """Go on by some decisions, with the same bets on pairs as `advance`, and nothing else: for simulations.
+
+    All rewards and all probabilities are known, and all arms are there.
+    """
+    n_arms = caps.shape[0]
+    for n in range(arms.size):
+        arm, reward = arms[n], rewards[n]
+        pooled = (0.5 + totals[REWARDS]) / (1.0 + totals[OUTCOMES])
+        for other in range(n_arms):
+            if other == arm:
+                continue
+            lo, hi = min(arm, other), max(arm, other)
+            weight = _weight(chances[n, lo], chances[n, hi], caps[lo, hi])
+            if weight > 0.0:
+                x = weight / chances[n, arm] * (reward - pooled)
+                _bet(pairs, hi * (hi - 1) // 2 + lo, x if arm == lo else -x, -x if arm == lo else x)
+        totals[OUTCOMES] += 1.0
+        totals[REWARDS] += reward
+
+
+@kernel
+def fill_evidence(pairs: Table, evidence: Matrix) -> None:
+    """Write the log of the wealth of 'a is better than b', of shape (a, b)."""
+    for hi in range(1, evidence.shape[0]):
+        for lo in range(hi):
+            row = hi * (hi - 1) // 2 + lo
+            evidence[lo, hi] = _log_wealth(pairs, row, 0)
+            evidence[hi, lo] = _log_wealth(pairs, row, 1)
+
+
 _MATRIX = types.float64[:, ::1]
 _TABLE = types.NamedTuple((types.float64[:, :, ::1], types.int64[:, :, ::1], _MATRIX), Table)
 _STATE = types.NamedTuple(
@@ -267,3 +309,12 @@ _STATE = types.NamedTuple(
 def compiled_advance() -> Any:
     """Return `advance` as Python calls it."""
     return entry(advance, types.void(INTEGERS, VECTOR, _MATRIX, _STATE))
+
+
+@cache
+def compiled_pairs() -> tuple[Any, Any]:
+    """Return `advance_pairs` and `fill_evidence` as Python calls them."""
+    return (
+        entry(advance_pairs, types.void(INTEGERS, VECTOR, _MATRIX, _TABLE, _MATRIX, VECTOR)),
+        entry(fill_evidence, types.void(_TABLE, _MATRIX)),
+    )

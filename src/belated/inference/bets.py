@@ -4,11 +4,12 @@ At each decision arm a is drawn with a recorded probability, whatever the world 
 said of means that move as they like, even as an adversary likes who sees everything but the draw. For a pair (a, b), in
 the order of decisions, as far as they are settled,
 
-    pi = p_a / (p_a + p_b),   omega = p_a p_b / (p_a + p_b),   v = min(m, omega),
-    x  = [a or b was played] ([a was played] - pi) (y - c) v / omega,
+    x = v (y - c) / p_a  where a was played,   -v (y - c) / p_b  where b was,   0  elsewhere,
 
-y being the reward and c the mean reward of earlier decisions. Given the past, E[x] = v (mu_a - mu_b) =: v delta, and
-|x| < 1. For every fixed kappa in (0, 1), 1 + kappa v delta <= exp(kappa v delta), so
+y being the reward, c the mean reward of earlier decisions, and v <= min(p_a, p_b) a weight that is known before the
+draw. Given the past, E[x] = v (mu_a - mu_b) =: v delta, and |x| < 1. For every fixed kappa in (0, 1), 1 + kappa v delta
+<= exp(kappa v delta), so
+so
 
     prod (1 + kappa x) exp(-kappa sum of v delta)
 
@@ -16,9 +17,10 @@ is at most a fair game: its expectation never rises. The same holds for E_ab, th
 weights w_j. So P(E_ab >= 1 / alpha at some time while the average of delta so far, weighted by v, is <= 0) <= alpha
 (Ville's inequality), and the S at which the sum of w_j exp(log M_j - kappa_j S) is 2 / alpha bounds the sum of v delta.
 
-Bets and m must be fixed before the first decision. Bets that follow the data prove only that a was better at some time.
-With a floor f for the shares of both arms m = f / 2 (with two arms f (1 - f)) makes v constant: what is compared is the
-plain average. Without a floor m = 1/4, and each decision weighs omega, how open the choice was.
+Bets and weights must be fixed before the first decision. Bets that follow the data prove only that a was better at some
+time. With a floor f for the shares of both arms v = f: what is compared is the plain average over the decisions so far.
+Without a floor v = p_a p_b / (p_a + p_b): each decision weighs how open the choice was. It is what x with
+pi = p_a / (p_a + p_b) comes to, [a or b was played] ([a was played] - pi) (y - c), which varies least for its weight.
 
 The same bets with other x give intervals for each arm's own mean over the decisions in which it was played
 (x = y - c), and for what was played against other shares u (x = v (y - c)(1 - u_a / p_a)). See docs/inference.md.
@@ -31,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from belated.core import bets as core
-from belated.core.bets import KAPPAS, LOG_UNIT, WEIGHTS, State, Table, compiled_advance
+from belated.core.bets import KAPPAS, LOG_UNIT, WEIGHTS, State, Table, compiled_advance, compiled_pairs
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -39,9 +41,6 @@ Mask = NDArray[np.bool_]
 
 MAX_ARMS = 32
 """With more arms no bets are kept: there are a row of 60 numbers for each pair."""
-ANY_CAP = 0.25
-"""m without a floor: no decision between two arms is more open than that."""
-
 _HALVINGS = 60
 
 
@@ -72,9 +71,11 @@ class Bets:
             return
         for hi in range(n_arms):
             for lo in range(hi):
-                state.caps[lo, hi] = _cap(floors[lo], floors[hi], n_arms)
-        state.play_caps[0] = min(1.0, n_arms * floors.min()) if floors.min() > 0.0 else 1.0
-        state.play_caps[1:] = np.where(floors > 0.0, floors, 1.0)
+                state.caps[lo, hi] = min(floors[lo], floors[hi])
+        instead = [1.0 / n_arms, *[1.0] * n_arms]  # by uniform play, and by an arm alone
+        least = [floors.min(), *floors.tolist()]
+        for row, (floor, share) in enumerate(zip(least, instead, strict=True)):
+            state.play_caps[row] = core.play_weight(floor, share) if floor > 0.0 else 1.0
         state.totals[core.GUARANTEED] = float(floors.min() > 0.0)
 
     @property
@@ -105,7 +106,6 @@ class Bets:
         for larger, smaller in zip(_arrays(new), _arrays(old), strict=True):
             larger[tuple(slice(size) for size in smaller.shape)] = smaller
         new.present[-1] = 0
-        new.caps[:-1, -1] = ANY_CAP
         new.play_caps[-1] = 1.0
         new.totals[core.GUARANTEED] = 0.0
 
@@ -244,13 +244,36 @@ class Bets:
         return bets
 
 
-def _cap(first: float, second: float, n_arms: int) -> float:
-    """Return the least that a decision between two arms with guaranteed floors weighs; ANY_CAP without floors."""
-    if not (first > 0.0 and second > 0.0):
-        return ANY_CAP
-    if n_arms == 2:
-        return float(min(first * (1.0 - first), second * (1.0 - second)))
-    return float(first * second / (first + second))
+class PairBets:
+    """The bets on pairs of arms alone, for simulations, where all rewards and all probabilities are known."""
+
+    def __init__(self, n_arms: int, floor: float = 0.0) -> None:
+        """floor: the least probability of every arm."""
+        state = Bets(n_arms, np.full(n_arms, floor)).state
+        self._pairs, self._caps, self._totals = state.pairs, state.caps, state.totals
+        self.n_arms = n_arms
+
+    def add(self, arms: Integers, rewards: Floats, chances: Floats) -> None:
+        """Go on by some decisions, in their order."""
+        compiled_pairs()[0](
+            np.ascontiguousarray(arms, dtype=np.int64),
+            np.ascontiguousarray(rewards, dtype=np.float64),
+            np.ascontiguousarray(chances, dtype=np.float64),
+            self._pairs,
+            self._caps,
+            self._totals,
+        )
+
+    def evidence(self) -> Floats:
+        """Return log E of 'a is better than b' for all pairs, of shape (a, b); inf where a is b."""
+        found = np.full((self.n_arms, self.n_arms), math.inf)
+        compiled_pairs()[1](self._pairs, found)
+        return found
+
+    def winner(self, alpha: float) -> int:
+        """Return the arm that wins now, E >= K / alpha against every other; -1: none does."""
+        least = self.evidence().min(axis=1)
+        return int(np.argmax(least)) if least.max() >= math.log(self.n_arms / alpha) else -1
 
 
 def _new_state(n_arms: int) -> State:
@@ -264,7 +287,7 @@ def _new_state(n_arms: int) -> State:
         plays=table(n_arms + 1),
         outcomes=np.zeros((n_arms, 2)),
         totals=np.zeros(core.TOTALS),
-        caps=np.full((n_arms, n_arms), ANY_CAP),
+        caps=np.zeros((n_arms, n_arms)),
         play_caps=np.ones(n_arms + 1),
         evidence=np.zeros((n_arms, n_arms)),
         scales=np.full((n_arms, n_arms), -math.log(max(n_arms - 1, 1))),

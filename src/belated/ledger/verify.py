@@ -116,6 +116,8 @@ class _Replay:
                 " which is not what the learner makes of it now"
             )
         if event.kind == Kind.DECISION:
+            if event.detail is not None and event.detail != state.chances():
+                self._differs.append(f"event {number} has other probabilities of arms than the learner gives them now")
             if not state.could_draw(event.arm, self._tolerance if state.propensity_error else 0.0):
                 self.faults.append(f"event {number} has arm {event.arm}, where {state.drawn()} is drawn")
             self._open.append(_OPEN)

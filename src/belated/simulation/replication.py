@@ -20,7 +20,7 @@ from belated.errors import InvalidValue
 from belated.learners import TunedLearner
 from belated.learners.python_learner import PythonLearner
 from belated.simulation import oracle
-from belated.simulation.known import Watch, is_wrong
+from belated.simulation.known import is_wrong, watch_of
 from belated.simulation.loop import BY, compiled_close, compiled_play
 from belated.simulation.progress import Progress
 from belated.simulation.run import NO_LOSSES, Chunk, LearnerRun, PythonLearnerRun, Trace, new_chunk
@@ -176,7 +176,7 @@ def _replicate(job: Job, replication: int, count: _Count) -> ReplicationResult:
     told = _truth(job, replication)
     stretches = {stretch.first: stretch for stretch in job.environment.stretches(job.rounds)}
     asked = job.known and not stretches  # where arms come and go there is no best arm of all rounds
-    watches = [Watch(job.environment.n_arms, job.rounds) for _ in job.learners] if asked else []
+    watches = [watch_of(tuned, job.environment.n_arms, job.rounds) for tuned in job.learners] if asked else []
     recent = _chunk_rounds(job) if watches else 0
     runs = [_learner_run(job, tuned, replication, told, recent) for tuned in job.learners]
     regret = np.empty((len(runs), job.checkpoints.size))
@@ -213,7 +213,7 @@ def _replicate(job: Job, replication: int, count: _Count) -> ReplicationResult:
         if watches and not np.array_equal(chunk.rounds.expected, means[:1]):
             watches = []  # losses change: there is nothing to know
         for run, watch in zip(runs, watches, strict=False):
-            watch.add(chunk.first, *run.decided(chunk))
+            watch.add(chunk.first, run.decided(chunk))
         noted = until
     known, known_wrong = np.full(len(runs), np.nan), np.zeros(len(runs), dtype=np.bool_)
     for k, watch in enumerate(watches):

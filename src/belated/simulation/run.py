@@ -128,6 +128,15 @@ class Chunk(NamedTuple):
         return self._replace(rounds=self.rounds._replace(seed=coins, horizon=self.rounds.horizon - rounds))
 
 
+class Decided(NamedTuple):
+    """Decisions of consecutive rounds, and what comes of them."""
+
+    arms: NDArray[np.int64]
+    losses: Floats
+    delays: NDArray[np.int64]
+    distributions: Floats
+
+
 def new_chunk(
     first: int,
     draws: Floats,
@@ -177,7 +186,7 @@ class LearnerRun:
             columns=np.zeros((decided, COLUMNS), dtype=np.int64),
             patience=np.zeros(kept),
             losses=np.zeros(decided if window is None else 0),
-            distributions=np.zeros((kept if window is None else window, n_arms)),
+            distributions=np.zeros((decided if window is None else window, n_arms)),
             estimates=np.zeros((kept if window is None else 0, n_arms)),
             layout=tuple(learner.losses_at),
         )
@@ -260,10 +269,11 @@ class LearnerRun:
         notes.columns[:, ARM] = self.present[notes.columns[:, ARM]]
         notes.columns[:, SKIPPED] += np.where(notes.columns[:, SKIPPED] > 0, self.began, 0)
 
-    def decided(self, chunk: Chunk) -> tuple[NDArray[np.int64], Floats, NDArray[np.int64]]:
-        """Return the arms, losses and delays of the chunk that was just played."""
+    def decided(self, chunk: Chunk) -> Decided:
+        """Return the decisions of the chunk that was just played."""
         columns = self._rows(self.notes.columns, chunk)
-        return columns[:, ARM], self._rows(self.notes.losses, chunk), columns[:, DELAY]
+        losses, distributions = (self._rows(each, chunk) for each in (self.notes.losses, self.notes.distributions))
+        return Decided(columns[:, ARM], losses, columns[:, DELAY], distributions)
 
     @staticmethod
     def _rows(kept: NDArray[Any], chunk: Chunk) -> NDArray[Any]:

@@ -56,6 +56,17 @@ def first_wins(counts: Integers, alpha: float) -> tuple[Integers, Integers]:
     return at, winner
 
 
+def first_shown(evidence: Floats, alpha: float) -> tuple[Integers, Integers]:
+    """Return the same by bets on the recorded randomisation: evidence of shape (trials, looks, arms), the least against
+    another arm.
+    """
+    level = np.log(evidence.shape[2] / alpha)
+    wins = evidence.max(axis=2) >= level
+    at = np.where(wins.any(axis=1), wins.argmax(axis=1), evidence.shape[1] - 1)
+    rows = np.arange(len(evidence))
+    return at, np.where(wins[rows, at], evidence[rows, at].argmax(axis=1), NOBODY)
+
+
 def _most_evidence(counts: Integers, leader: Integers) -> Floats:
     """Return a bound of the least evidence of the leader against another arm, in closed form.
 

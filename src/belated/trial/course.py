@@ -8,9 +8,11 @@ from numpy.typing import NDArray
 
 from belated.delays import NEVER
 from belated.errors import InvalidValue
+from belated.inference.bets import PairBets
 from belated.simulation.replication import Job, chunks, replicate
 from belated.trial.plan import Plan
 
+Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 MOST_STEPS = 50
@@ -30,6 +32,10 @@ class Course(NamedTuple):
     """When the outcomes of all of them are in: (looks,). Times are counted in patients."""
     steps: Integers
     """Patients of each arm up to the end of each step: (steps + 1, arms)."""
+    evidence: Floats
+    """log of the least wealth of bets that each arm is better than another, at each look: (looks, arms)."""
+    control_evidence: Floats
+    """log of the largest wealth of bets that an arm is better than the control, arm 0, at each look: (looks,)."""
 
 
 def step_ends(patients: int) -> Integers:
@@ -56,10 +62,12 @@ def play(plan: Plan, job: Job, simulation: int) -> Iterator[Course]:
                 " byloss:good=(uniform:low=1,high=30),bad=30",
                 "delay",
             )
-        yield follow(plan, trace.arms, 1 - fails, waits)
+        yield follow(plan, trace.arms, 1 - fails, waits, trace.distributions, trace.share_floor)
 
 
-def follow(plan: Plan, arms: Integers, successes: Integers, waits: Integers) -> Course:
+def follow(
+    plan: Plan, arms: Integers, successes: Integers, waits: Integers, distributions: Floats, floor: float = 0.0
+) -> Course:
     """Return the course of a trial: each patient's arm, success (1) or failure (0), and delay in patients."""
     chosen = (arms[:, None] == np.arange(plan.world.n_arms)).astype(np.int64)
     enrolled = _summed(chosen)
@@ -68,12 +76,20 @@ def follow(plan: Plan, arms: Integers, successes: Integers, waits: Integers) -> 
     complete = np.maximum.accumulate(arrived)  # the first s patients are settled then
     settled = np.append(np.searchsorted(complete, plan.looks, side="right"), arms.size)
     at = np.append(plan.looks, arms.size)
+    bets, done, evidence = PairBets(plan.world.n_arms, floor), 0, []
+    for until in settled.tolist():
+        part, done = slice(done, until), until
+        bets.add(arms[part], successes[part].astype(np.float64), distributions[part])
+        evidence.append(bets.evidence())
+    found = np.stack(evidence)
     return Course(
         known=np.stack([enrolled[settled] - succeeded[settled], succeeded[settled]], axis=2),
         enrolled=enrolled[at],
         successes=succeeded[at],
         complete=complete[at - 1],
         steps=enrolled[step_ends(arms.size)],
+        evidence=found.min(axis=2),
+        control_evidence=found[:, 1:, 0].max(axis=1),
     )
 
 

@@ -136,7 +136,8 @@ def design(
         The least share of patients that each arm has at any time, by the setting of that name that every learner takes.
     stop, look_every
         `"win"`: the outcomes are looked at after every `look_every` patients (1 % of them by default), and enrolment
-        ends as soon as an arm wins by betting. Decisions are used from the first on as far as all have their outcomes.
+        ends as soon as an arm wins by bets on the recorded randomisation, or by betting if the learner chooses with
+        certainty. Decisions are used from the first on as far as all have their outcomes.
         `"never"`: all patients are enrolled; there is one analysis when all outcomes are in.
     alpha
         The level of each analysis.

@@ -91,7 +91,7 @@ class Measures:
     analyses: tuple[Analysis, ...]
 
     def analysis(self, name: str) -> Analysis:
-        """Return one analysis by its name: betting, calibrated, naive or peeking."""
+        """Return one analysis by its name: randomisation, betting, calibrated, naive or peeking."""
         return next(each for each in self.analyses if each.name == name)
 
     def as_dict(self) -> dict[str, Any]:

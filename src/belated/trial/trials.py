@@ -23,6 +23,7 @@ BLOCK = 50
 """Simulations that a thread plays and analyses at a time."""
 
 ANALYSES = {
+    "randomisation": "bets on randomisation",
     "betting": "betting",
     "calibrated": "z-test, calibrated",
     "naive": "z-test",
@@ -61,21 +62,27 @@ class Trials:
         return self.enrolled.sum(axis=1)
 
 
-def analysed(plan: Plan, courses: Course) -> Trials:
-    """Return what came of these trials."""
+def analysed(plan: Plan, courses: Course, is_certain: bool = False) -> Trials:
+    """Return what came of these trials. A learner that is certain which arm it chooses is judged by betting."""
     rows = np.arange(len(courses.known))
     sizes = np.append(plan.looks, plan.patients)
-    at, winner = analyses.first_wins(courses.known, plan.alpha)
+    bet, better = analyses.first_wins(courses.known, plan.alpha)
+    at, winner = (bet, better) if is_certain else analyses.first_shown(courses.evidence, plan.alpha)
     is_over = at < plan.looks.size  # before all outcomes were in
     critical = analyses.critical_value(plan.alpha, plan.world.n_arms)
     leader, z = analyses.z_statistics(courses.known[:, -1])
-    found = {"betting": winner, "naive": analyses.z_wins(leader, z, critical)}
+    found = {"betting": better, "naive": analyses.z_wins(leader, z, critical)}
     control_z = analyses.control_statistics(courses.known)
     beats = {
-        "betting": analyses.beat_control(courses.known[rows, at], plan.alpha),
+        "betting": analyses.beat_control(courses.known[rows, bet], plan.alpha),
         "naive": analyses.is_significant(control_z[:, -1], critical),
     }
-    enrolled = {"betting": sizes[at], "naive": np.full(rows.size, plan.patients)}
+    enrolled = {"betting": sizes[bet], "naive": np.full(rows.size, plan.patients)}
+    if not is_certain:
+        found = {"randomisation": winner, **found}
+        level = np.log((plan.world.n_arms - 1) / plan.alpha)
+        beats = {"randomisation": np.asarray(courses.control_evidence[rows, at] >= level), **beats}
+        enrolled = {"randomisation": sizes[at], **enrolled}
     if plan.looks.size:
         peeked, found["peeking"] = analyses.first_z_wins(courses.known, critical)
         enrolled["peeking"] = sizes[peeked]
@@ -122,8 +129,9 @@ Pair = tuple[Trials, Trials]
 def _block(plan: Plan, job: Job, begin: int) -> Pair:
     simulations = range(begin, min(begin + BLOCK, plan.simulations))
     courses = zip(*(play(plan, job, simulation) for simulation in simulations), strict=True)
-    adaptive, fixed = (analysed(plan, stacked(each)) for each in courses)
-    return adaptive, fixed
+    adaptive, fixed = (stacked(each) for each in courses)
+    is_certain = plan.tuned.learner.deterministic and not plan.tuned.share_floor
+    return analysed(plan, adaptive, is_certain), analysed(plan, fixed)
 
 
 def simulate_trials(plan: Plan, threads: int | None = None, progress: bool | None = None) -> tuple[Pair, Pair]:

@@ -98,10 +98,13 @@ def verdict(design: "Design") -> str:
             f"The z-test ignores the adaptation: under the null it finds a treatment better in"
             f" {100.0 * float(naive.mean):.1f} % of trials instead of {100.0 * alpha:g} %."
         )
-    adaptive, fixed = (_whole(each, "betting") for each in design.designs)
+    is_certain = all(each.name != "randomisation" for each in design.adaptive.analyses)
+    name, how = ("betting", "betting") if is_certain else ("randomisation", "bets on randomisation")
+    adaptive, fixed = (_whole(each, name) for each in design.designs)
     looks = "at every look" if design.plan.stop == "win" else "whenever one looks"
+    condition = " while rates do not move" if is_certain else ", also where rates move"
     sentences.append(
-        f"Betting, which is valid {looks}, finds the best arm in {adaptive} of trials, in {fixed} with"
+        f"What is valid {looks}{condition}, {how}, finds the best arm in {adaptive} of trials, in {fixed} with"
         f" {design.fixed.name}."
     )
     return " ".join(sentences)
