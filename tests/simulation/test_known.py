@@ -27,7 +27,7 @@ def watched(arms: Any, losses: Any, delays: Any, n_arms: int = 2, piece: int = 1
     certain = np.eye(n_arms)[np.array(arms)]
     decided = Decided(np.array(arms), np.array(losses, dtype=np.float64), np.array(delays), certain)
     for begin in range(0, len(arms), piece):
-        watch.add(begin + 1, Decided(*(each[begin : begin + piece] for each in decided)))
+        watch.add(begin + 1, decided.part(slice(begin, begin + piece)))
     return watch.first()
 
 

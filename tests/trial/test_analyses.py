@@ -28,7 +28,9 @@ def test_wins_are_those_of_inference(rates: tuple[float, ...], alpha: float) -> 
     for trace in traces:
         log = trace.log()
         known = ~np.isnan(log.rewards)
-        course = follow(plan, log.arms, np.where(known, log.rewards, 0).astype(np.int64), trace.delays, trace.distributions)
+        course = follow(
+            plan, log.arms, np.where(known, log.rewards, 0).astype(np.int64), trace.delays, trace.distributions
+        )
         found.append(course.known[:-1])  # the last look has outcomes that the trace does not
         expected, winner = len(plan.looks) - 1, NOBODY
         for number, look in enumerate(plan.looks.tolist()):

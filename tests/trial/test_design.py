@@ -298,7 +298,9 @@ def test_what_cannot_be_right_is_refused(given: dict[str, Any], message: tuple[s
 
 
 def test_what_a_prompt_and_a_notebook_show(looked: trial.Design) -> None:
-    text = "Design(guarded:share_floor=0.2; rates 0.2, 0.3, 0.9; geometric delays, mean 4; 120 patients, 250 simulations)"
+    text = (
+        "Design(guarded:share_floor=0.2; rates 0.2, 0.3, 0.9; geometric delays, mean 4; 120 patients, 250 simulations)"
+    )
     assert repr(looked) == text
     assert text in looked._repr_html_()
     header, adaptive, fixed = looked.rows()

@@ -456,6 +456,20 @@ class DecisionRange(msgspec.Struct):
     high: int | None
 
 
+class DayRange(msgspec.Struct):
+    """The same in days at the present pace."""
+
+    low: float
+    high: float | None
+
+
+class LevelMovement(msgspec.Struct):
+    """How the level of outcomes moved, whatever the shares of arms did: the mean in stretches of equal length."""
+
+    length: Annotated[int, Meta(description="settled decisions in a stretch")]
+    levels: list[float | None]
+
+
 class ExperimentEstimates(msgspec.Struct):
     """What is known of the arms. Each kind of statement holds with probability 1 - alpha, at all times at once: the
     intervals of all arms together, all differences together, the winner, each uplift.
@@ -484,6 +498,8 @@ class ExperimentEstimates(msgspec.Struct):
     progress: Annotated[float | None, Meta(description="the evidence for the leader as a share of what is needed")]
     named: Annotated[NamedArm | None, Meta(description="an arm that was shown to be the best when it was named")]
     more: Annotated[DecisionRange | None, Meta(description="how many more decisions it takes; null: no telling")]
+    days: Annotated[DayRange | None, Meta(description="how many days that is; null where the pace is not known")]
+    movement: Annotated[LevelMovement | None, Meta(description="how the level moved, if more than chance explains")]
     arms: list[ArmMean]
     control: str | int | None
     differences: list[ArmDifference]

@@ -41,6 +41,7 @@ DECISIONS = 3
 GUARANTEED = 4  # 1 where every arm has a floor, which makes all caps what decisions weigh
 TOTALS = 5
 
+MEMORY = 500.0
 _UNIT = 2.0**256
 _PART = 2.0**-256
 _RESCALE_AFTER = 64
@@ -84,6 +85,8 @@ class State(NamedTuple):
     """
     present: Integers
     """1 for arms that are there, 0 for others."""
+    shares: Vector
+    """The probability of each arm of late: the mean over about the last MEMORY decisions."""
 
 
 @kernel(inline=True)
@@ -140,7 +143,7 @@ def _place(table: Table, row: int, factor: float, reward: float, centre: float) 
 
 
 @kernel(inline=True)
-def _weight(first: float, second: float, cap: float) -> float:
+def pair_weight(first: float, second: float, cap: float) -> float:
     """Return what a decision between two arms of these probabilities weighs; a cap of 0 is none."""
     if cap > 0.0 and min(first, second) >= cap * _ROUNDING:
         return cap
@@ -166,7 +169,7 @@ def _compare(state: State, arm: int, reward: float, chances: Vector, pooled: flo
             cap = state.caps[lo, hi]
             weight = cap  # where nothing but a floor is known
             if not is_blind:
-                weight = _weight(chances[lo], chances[hi], cap)
+                weight = pair_weight(chances[lo], chances[hi], cap)
                 if weight != cap:
                     sums[row, SHORT] += 1.0
             if weight <= 0.0:
@@ -259,6 +262,10 @@ def advance(arms: Integers, rewards: Vector, chances: Matrix, state: State) -> N
             _compare(state, arm, reward, chances[n], pooled, is_blind)
             _compare_play(state, arm, reward, chances[n], pooled, is_blind)
             _note_peaks(state)
+        if not is_blind:
+            for k in range(state.present.size):
+                chance = chances[n, k] if state.present[k] == 1 else 0.0
+                state.shares[k] += (chance - state.shares[k]) / min(state.totals[DECISIONS], MEMORY)
         if not math.isnan(reward):
             state.outcomes[arm, 0] += 1.0
             state.outcomes[arm, 1] += reward
@@ -280,7 +287,7 @@ def advance_pairs(arms: Integers, rewards: Vector, chances: Matrix, pairs: Table
             if other == arm:
                 continue
             lo, hi = min(arm, other), max(arm, other)
-            weight = _weight(chances[n, lo], chances[n, hi], caps[lo, hi])
+            weight = pair_weight(chances[n, lo], chances[n, hi], caps[lo, hi])
             if weight > 0.0:
                 x = weight / chances[n, arm] * (reward - pooled)
                 _bet(pairs, hi * (hi - 1) // 2 + lo, x if arm == lo else -x, -x if arm == lo else x)
@@ -301,7 +308,7 @@ def fill_evidence(pairs: Table, evidence: Matrix) -> None:
 _MATRIX = types.float64[:, ::1]
 _TABLE = types.NamedTuple((types.float64[:, :, ::1], types.int64[:, :, ::1], _MATRIX), Table)
 _STATE = types.NamedTuple(
-    (_TABLE, _TABLE, _TABLE, _MATRIX, VECTOR, _MATRIX, VECTOR, _MATRIX, _MATRIX, _MATRIX, INTEGERS), State
+    (_TABLE, _TABLE, _TABLE, _MATRIX, VECTOR, _MATRIX, VECTOR, _MATRIX, _MATRIX, _MATRIX, INTEGERS, VECTOR), State
 )
 
 

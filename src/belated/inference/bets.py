@@ -177,6 +177,10 @@ class Bets:
         """Return the sum of v over the decisions between two arms; 0: they were never compared."""
         return float(self.state.pairs.sums[self.pair(a, b)[0], core.WEIGHT])
 
+    def weight_of(self, a: int, b: int, first: float, second: float) -> float:
+        """Return what a decision between two arms of these probabilities weighs."""
+        return float(core.pair_weight(first, second, float(self.state.caps[min(a, b), max(a, b)])))
+
     def is_plain(self, a: int, b: int) -> bool:
         """Return whether all decisions weigh the same in the comparison of two arms."""
         return self.blind == 0 and self.state.pairs.sums[self.pair(a, b)[0], core.SHORT] == 0.0
@@ -198,6 +202,11 @@ class Bets:
         lows, highs = _averages(self.state.plays, row, np.zeros(1, dtype=np.int64), np.array([level]))
         gain, weight = self.state.plays.sums[row[0], [core.GAIN, core.WEIGHT]].tolist()
         return (gain / weight if weight > 0.0 else math.nan), float(lows[0]), float(highs[0])
+
+    def log_wealth(self, a: int, b: int) -> Floats:
+        """Return the log of the wealth of each bet on 'a is better than b', its weight included."""
+        row, side = self.pair(a, b)
+        return _logs(self.state.pairs, np.array([row]), np.array([side]))[0]
 
     def is_play_plain(self, control: int | None) -> bool:
         """Return whether all decisions weigh the same in `play`."""
@@ -293,6 +302,7 @@ def _new_state(n_arms: int) -> State:
         scales=np.full((n_arms, n_arms), -math.log(max(n_arms - 1, 1))),
         peaks=np.tile([-math.inf, 0.0], (n_arms, 1)),
         present=np.ones(n_arms, dtype=np.int64),
+        shares=np.zeros(n_arms),
     )
 
 
@@ -313,9 +323,14 @@ def _averages(table: Table, rows: Integers, sides: Integers, levels: Floats) -> 
     return np.maximum(lows, -1.0), np.minimum(highs, 1.0)
 
 
+def _logs(table: Table, rows: Integers, sides: Integers) -> Floats:
+    """Return the log of the wealth of each bet, its weight included: (rows, bets)."""
+    return np.asarray(np.log(table.wealth[rows, sides]) + table.shifts[rows, sides] * LOG_UNIT + np.log(WEIGHTS))
+
+
 def _least_sums(table: Table, rows: Integers, sides: Integers, levels: Floats) -> Floats:
     """Return the largest S at which the wealth of a row, had its x been smaller by S in all, is still exp(level)."""
-    logs = np.log(table.wealth[rows, sides]) + table.shifts[rows, sides] * LOG_UNIT + np.log(WEIGHTS)
+    logs = _logs(table, rows, sides)
     low = -table.sums[rows, core.WEIGHT] - 1.0
     high = -low
     for _ in range(_HALVINGS):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from belated.inference import capital
+from belated.inference import capital, forecast
 from belated.inference.estimates import Estimate
 from belated.inference.method import SAME_MEANS, Counted, Method, Options, Pair
 from belated.inference.shares import level, levels
@@ -15,6 +15,7 @@ from belated.logs.log import Arm
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+
 
 class Betting(Method):
     """Gamblers bet on the outcomes of each arm (`belated.inference.capital`)."""
@@ -90,6 +91,31 @@ class Betting(Method):
         rivals = self.rivals(leader)
         needed = levels(self.shares.rivals(leader, rivals), self.options.alpha)
         return float(np.clip(self._log_evidence(leader, rivals, self.above, self.below) / needed, 0.0, 1.0).min())
+
+    def more(self, leader: int) -> forecast.Range | None:
+        if self.options.outcomes != "settled":
+            return None
+        arms = forecast.leading(self.means, self.present)
+        shares = np.where(self.present, self.stream.pace, 0.0)
+        tally = self.stream.tally
+        if not (tally.known[arms] > 0).all() or not (shares[arms] > 0.0).all():
+            return None
+        futures = forecast.simulate(tally, shares / shares.sum(), arms, self.stream.rounds)
+        place = int(np.flatnonzero(arms == leader)[0])
+        others = np.delete(np.arange(arms.size), place)
+        needed = levels(self.shares.rivals(leader, arms[others]), self.options.alpha)
+        used = np.isin(tally.places, futures.places)
+        above = np.zeros((forecast.FUTURES, arms.size, tally.places.size))
+
+        def is_enough(coming: Floats) -> NDArray[np.bool_]:
+            above[:, :, used] = coming
+            counts = above + tally.counts[arms]
+            first = np.repeat(counts[:, place], others.size, axis=0)
+            second = counts[:, others].reshape(-1, tally.places.size)
+            evidence = capital.log_evidence(first, second, tally.places).reshape(-1, others.size)
+            return np.asarray((evidence >= needed).all(axis=1))
+
+        return forecast.by_search(futures, is_enough)
 
     def uplift(self, control: int | None, alpha: float) -> Estimate:
         instead = self.stream.uniform if control is None else (np.arange(self.n_arms) == control).astype(np.float64)

@@ -6,10 +6,12 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from belated.errors import InvalidValue
+from belated.inference.level import Movement
 from belated.logs.log import Arm
 from belated.logs.scale import Scale
 from belated.templates.display import counted, html_table, number
 
+YEAR = 365.0
 MAX_NAMED = 4
 """Arms besides the leader that a sentence names one by one."""
 
@@ -94,6 +96,10 @@ class Estimates:
     """Arms that have left: they have means and intervals, but are not compared."""
     deadline: tuple[str, float] | None = None
     """After what a decision without an outcome has a default, and the loss that it has then."""
+    per_day: float | None = None
+    """Decisions that are made in a day, of late; None where nobody knows."""
+    movement: Movement | None = None
+    """How the level of rewards moved; None where it did not move more than chance explains."""
     scale: Scale | None = None
     """The units of means, differences and uplifts; None: they are of rewards."""
 
@@ -113,6 +119,8 @@ class Estimates:
 
         unknown = self.used - sum(each.outcomes for each in self.arms)
         words = {unknown_note(unknown): unknown_note(unknown, scale)}
+        if self.movement is not None:
+            words[movement_note(self.movement)] = movement_note(self.movement, scale)
         if self.deadline is not None:
             words[deadline_note(self.deadline)] = deadline_note(self.deadline, scale)
         return replace(
@@ -158,8 +166,12 @@ class Estimates:
             return f"{self.winner} wins: {self._better}, with {100 * (1 - self.alpha):g} % confidence{self._condition}."
         if self.leader is None:
             return "Nothing is known yet: no outcome can be used."
+        if self.candidates == (self.leader,):
+            verdict = f"Not yet: {self.leader} leads, and every other arm is nearly ruled out."
+        else:
+            verdict = f"Not yet: {self.leader} leads, {self._open_arms} may be the best."
         shown = "" if self.progress is None else f" The evidence is {100 * self.progress:.0f} % of what is needed."
-        verdict = f"Not yet: {self.leader} leads, {self._open_arms} may be the best.{shown}"
+        verdict += shown
         if self.named is not None:
             verdict += f" {self.named[0]} was ahead when it was named, after {number(self.named[1])} decisions."
         better = [str(each.arm) for each in self.differences if self._is_better(each.difference)]
@@ -184,20 +196,29 @@ class Estimates:
         others = [str(arm) for arm in self.candidates if arm != self.leader]
         if len(others) > MAX_NAMED:
             return f"and any of {len(others) + 1} arms"
-        if not others:
-            return "and it alone"
         names = [str(self.leader), *others]
         return "and " + " or ".join([", ".join(names[:-1]), names[-1]])
+
+    @property
+    def days(self) -> tuple[float, float | None] | None:
+        """How many days it takes until an arm wins, as a range like `more`; None where the pace is not known."""
+        if self.more is None or not self.per_day:
+            return None
+        low, high = self.more
+        return low / self.per_day, None if high is None else high / self.per_day
 
     @property
     def outlook(self) -> str:
         """How much longer it takes until an arm wins, in a sentence; empty where there is no telling."""
         if self.winner is not None or self.more is None:
             return ""
-        first, last = self.more
-        if last is None:
-            return f"It takes more than {number(first)} more decisions at the present pace."
-        return f"It takes {number(first)} to {number(last)} more decisions at the present pace."
+        low, high = self.more
+        decisions = f"{number(low)} to {number(high)}" if high is not None else f"at least {number(low)}"
+        if self.days is None:
+            return f"At the present pace it takes {decisions} more decisions."
+        if self.days[0] > YEAR:
+            return f"At the present pace it takes more than a year: {decisions} more decisions."
+        return f"At the present pace it takes {_days(*self.days)}: {decisions} more decisions."
 
     def __repr__(self) -> str:
         return f"Estimates({len(self.arms)} arms, {self.used:,} of {self.decisions:,} decisions: {self.verdict})"
@@ -251,6 +272,8 @@ class Estimates:
             "progress": self.progress,
             "named": None if self.named is None else {"arm": self.named[0], "decisions": self.named[1]},
             "more": None if self.more is None else {"low": self.more[0], "high": self.more[1]},
+            "days": None if self.days is None else {"low": self.days[0], "high": self.days[1]},
+            "movement": None if self.movement is None else self._movement(self.movement),
             "arms": [
                 {"arm": each.arm, "decisions": each.decisions, "outcomes": each.outcomes, "mean": _plain(each.mean)}
                 for each in self.arms
@@ -266,6 +289,35 @@ class Estimates:
             "notes": list(self.notes),
             **more,
         }
+
+    def _movement(self, movement: Movement) -> dict[str, Any]:
+        """Return how the level moved, in the units of the estimates."""
+        levels = [None if math.isnan(each) else _shown(each, self.scale) for each in movement.levels]
+        return {"length": movement.length, "levels": levels}
+
+
+def _shown(level: float, scale: Scale | None) -> float:
+    return level if scale is None else float(scale.value(1.0 - level))
+
+
+def _days(low: float, high: float | None) -> str:
+    """Return a range of days as people say it."""
+    if high is None:
+        return f"{max(low, 1.0):.0f} days or more" if low >= 1.5 else "a day or more"
+    if high < 1.0:
+        return "less than a day"
+    return f"{low:.0f} to {high:.0f} days" if low >= 1.0 else f"up to {high:.0f} days"
+
+
+def movement_note(movement: Movement, scale: Scale | None = None) -> str:
+    """Return that the level moves, and how far."""
+    ends = sorted(_shown(each, scale) for each in (movement.low, movement.high))
+    what = "reward" if scale is None else "value"
+    return (
+        f"The level moves: over stretches of {movement.length:,} decisions the mean {what} of all arms went between"
+        f" {number(ends[0])} and {number(ends[1])}, which is more than chance. Compare arms by their differences, not by"
+        " means of different times."
+    )
 
 
 def _plain(estimate: Estimate) -> dict[str, float | None]:

@@ -8,7 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from belated.errors import InvalidValue, check_alpha, unknown
-from belated.inference.estimates import ArmEstimate, Difference, Estimate, Estimates, deadline_note, unknown_note
+from belated.inference.estimates import (
+    ArmEstimate,
+    Difference,
+    Estimate,
+    Estimates,
+    deadline_note,
+    movement_note,
+    unknown_note,
+)
 from belated.inference.shares import Shares
 from belated.inference.stream import OUTCOMES, Stream
 from belated.logs.log import Arm
@@ -37,6 +45,8 @@ class Options(NamedTuple):
     method: str | None = None
     """None: by randomisation, where decisions were open; by betting elsewhere."""
     outcomes: str = "settled"
+    per_day: float | None = None
+    """Decisions that are made in a day; None where nobody knows."""
     deadline: tuple[str, float] | None = None
     """That was applied to the log: after what, in words, and the loss that a missing outcome stands for."""
 
@@ -189,6 +199,8 @@ class Method(ABC):
             notes=self.notes,
             retired=self._retired,
             deadline=options.deadline,
+            per_day=options.per_day,
+            movement=self.stream.level.movement(),
         )
 
     @property
@@ -241,6 +253,9 @@ class Method(ABC):
             notes.append(note)
         if unknown_rewards:
             notes.append(unknown_note(unknown_rewards))
+        movement = self.stream.level.movement()
+        if movement is not None:
+            notes.append(movement_note(movement))
         if self.options.deadline is not None:
             notes.append(deadline_note(self.options.deadline))
         if self.stream.has_changed:

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from belated.errors import InvalidValue
+from belated.inference import forecast
 from belated.inference.bets import MAX_ARMS, Bets
 from belated.inference.estimates import Estimate
 from belated.inference.method import Counted, Method, Options, Pair
@@ -111,6 +112,12 @@ class Randomisation(Method):
         rivals = len(self.rivals(leader))
         had, needed = self.bets.least_evidence(leader) + math.log(rivals), self.bets.needed(self.options.alpha)
         return min(max(had / (needed + math.log(rivals)), 0.0), 1.0)
+
+    def more(self, leader: int) -> forecast.Range | None:
+        if self.options.outcomes != "settled":
+            return None
+        arms = forecast.leading(self.means, self.present)
+        return forecast.by_bets(self.bets, self.stream.tally, arms, self.options.alpha)
 
     def uplift(self, control: int | None, alpha: float) -> Estimate | None:
         value, low, high = self.bets.play(control, level(2.0, alpha))

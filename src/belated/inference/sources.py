@@ -18,6 +18,8 @@ from belated.logs.log import Arm, Log
 from belated.logs.scale import Scale
 from belated.specs import duration
 
+DAY = 86_400.0
+
 
 @runtime_checkable
 class HasLog(Protocol):
@@ -93,8 +95,17 @@ def estimates(
         options = options._replace(deadline=(words, 1.0 if missing_loss is None else missing_loss))
     elif missing_loss is not None:
         raise InvalidValue(f"missing_loss is {missing_loss!r}, but there is no deadline", "missing_loss")
-    found = method_for_log(log, options).estimates()
+    found = method_for_log(log, options._replace(per_day=_per_day(log))).estimates()
     return found if scale is None else found.in_units(scale)
+
+
+def _per_day(log: Log) -> float | None:
+    """Return how many decisions were made in a day in the second half of a log; None where it does not say."""
+    if log.times is None or not log.in_seconds or log.arms.size < 2:
+        return None
+    half = log.arms.size // 2
+    took = float(log.times[-1] - log.times[half])
+    return (log.arms.size - 1 - half) * DAY / took if took > 0.0 else None
 
 
 def _with_assigned(log: Log, assigned: str | Mapping[Arm, float]) -> Log:

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from belated.inference.bets import MAX_ARMS, Bets
+from belated.inference.level import Level
 from belated.inference.tally import Tally
 from belated.logs.changes import Change, check_change, check_present
 from belated.logs.log import Log
@@ -31,6 +32,7 @@ class Stream:
         self.tally = Tally(n_arms)
         self.bets: Bets | None = Bets(n_arms, floors) if n_arms <= MAX_ARMS else None
         """None where there are too many arms."""
+        self.level = Level(n_arms)
         self.present: Mask = np.ones(n_arms, dtype=np.bool_)
         """Which arms are there after the decisions so far."""
         self.rounds = 0
@@ -80,6 +82,7 @@ class Stream:
 
     def _grow(self) -> None:
         self.tally.grow()
+        self.level.grow()
         if self.bets is not None:
             self.bets = None if len(self.decisions) >= MAX_ARMS else self.bets
         if self.bets is not None:
@@ -180,6 +183,7 @@ class Stream:
         np.add.at(self.decisions, arms, 1)
         is_known = ~np.isnan(rewards)
         self.tally.add(arms[is_known], rewards[is_known])
+        self.level.add(arms, rewards)
         if self.bets is not None:
             self.bets.add(arms, rewards, self._chances(arms, propensities, distributions))
 
@@ -209,6 +213,7 @@ class Stream:
         """Return a stream of its own with the same numbers."""
         other = Stream(self.first_arms)
         other.tally, other.bets = self.tally.copy(), None if self.bets is None else self.bets.copy()
+        other.level = self.level.copy()
         other.present, other.rounds = self.present.copy(), self.rounds
         other.decisions, other._marks = self.decisions.copy(), self._marks.copy()
         other.has_changed, other.present_now = self.has_changed, self.present_now.copy()
@@ -231,6 +236,7 @@ class Stream:
             }
         arrays: dict[str, NDArray[Any]] = {"decisions": self.decisions, "marks": self._marks}
         arrays |= {f"tally_{name}": array for name, array in self.tally.to_arrays().items()}
+        arrays |= {f"level_{name}": array for name, array in self.level.to_arrays().items()}
         if self.bets is not None:
             arrays |= {f"bets_{name}": array for name, array in self.bets.to_arrays().items()}
         return header, arrays
@@ -244,6 +250,7 @@ class Stream:
         parts = {name: arrays[f"tally_{name}"] for name in ("counts", "known", "rewards")}
         stream.tally = Tally.from_arrays(parts)
         stream.rounds = header["rounds"]
+        stream.level = Level.from_arrays({name: arrays[f"level_{name}"] for name in ("numbers", "sizes")})
         bets = {name: arrays[f"bets_{name}"] for name in ("numbers", "shifts", "arms") if f"bets_{name}" in arrays}
         stream.bets = Bets.from_arrays(bets) if bets else None
         stream.left_out = header.get("left_out", 0)

@@ -61,9 +61,7 @@ class SettledDecisions:
     once.
     """
 
-    def __init__(
-        self, n_arms: int, hears: Hears = Hears.ARRIVAL, settings: ExperimentSettings | None = None
-    ) -> None:
+    def __init__(self, n_arms: int, hears: Hears = Hears.ARRIVAL, settings: ExperimentSettings | None = None) -> None:
         """settings: of the experiment, which may guarantee each arm a least probability."""
         self._hears = hears
         self._settings = settings
@@ -164,9 +162,7 @@ class SettledDecisions:
         return pack({"settled": kept}, {f"stream_{name}": array for name, array in arrays.items()})
 
     @classmethod
-    def from_bytes(
-        cls, blob: bytes, hears: Hears, settings: ExperimentSettings | None = None
-    ) -> "SettledDecisions":
+    def from_bytes(cls, blob: bytes, hears: Hears, settings: ExperimentSettings | None = None) -> "SettledDecisions":
         """Go on from what was kept; `SnapshotError` where another version of belated kept it."""
         header, arrays = unpack(blob)
         kept = header.get("settled", {})
@@ -217,9 +213,7 @@ def _add(stream: Stream, results: Sequence[Result], arrived: bool = False) -> No
 
 
 def _distributions(stream: Stream, details: Sequence[str | None]) -> NDArray[np.float64] | None:
-    """Return the probabilities of all arms that are on record with decisions; None where none has them.
-
-    """
+    """Return the probabilities of all arms that are on record with decisions; None where none has them."""
     if not any(details):
         return None
     found = np.full((len(details), len(stream.decisions)), np.nan)

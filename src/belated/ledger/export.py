@@ -61,9 +61,7 @@ def _lines(ledger: Ledger, record: ExperimentRecord, after: int) -> Iterator[lis
             return
 
 
-def _line(
-    event: Event, arms: list[str | int], keys: Mapping[int | None, str], present: Sequence[int]
-) -> LedgerEvent:
+def _line(event: Event, arms: list[str | int], keys: Mapping[int | None, str], present: Sequence[int]) -> LedgerEvent:
     number, kind, at, round, id, arm, propensity, loss, fate, waited, _, _, value, total, report, detail, key = event
     return LedgerEvent(
         number,

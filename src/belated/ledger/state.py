@@ -100,7 +100,22 @@ class ExperimentState:
         bandit, place = self.bandit, self.position + 1
         number, arm, propensity, mark, cumulative = bandit.decide(place, draw=self._draw(self._seed, bandit.rounds + 1))
         event = Event(
-            place, 1, at, number, id, arm, propensity, None, None, None, mark, cumulative, None, None, None, self.chances()
+            place,
+            1,
+            at,
+            number,
+            id,
+            arm,
+            propensity,
+            None,
+            None,
+            None,
+            mark,
+            cumulative,
+            None,
+            None,
+            None,
+            self.chances(),
         )
         self._apply_decision(event)
         return event

@@ -55,6 +55,14 @@ class Timeline:
         """Decisions and outcomes of the last day, by the number of the half hour since 1970."""
 
     @property
+    def per_day(self) -> float | None:
+        """Decisions in a day, at the pace of the last one; None where there was none."""
+        decided = sum(counts[0] for counts in self.half_hours.values())
+        if not decided:
+            return None
+        return decided * HALF_HOURS / (max(self.half_hours) - min(self.half_hours) + 1)
+
+    @property
     def width(self) -> float:
         """The length of a stretch, in seconds."""
         return self._width / SECOND

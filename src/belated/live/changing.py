@@ -131,7 +131,7 @@ class Changing(Running):
             for number, slot in rounds.waiting_slots(self._run.clock, self._run.memory).items()
             if self._run.memory[slot]["arm"] == rounds.NONE
         }
-        self._p_bytes = memoryview(self._run.p).cast("B")
+        self._p_bytes = self._run.p.data.cast("B")
         if outcomes is not None:
             self._set_outcomes(outcomes)
 

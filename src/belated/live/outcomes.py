@@ -187,9 +187,7 @@ class Outcomes:
         return {**header, "first": folded.first}, kept
 
     @classmethod
-    def from_arrays(
-        cls, header: dict[str, Any], arrays: dict[str, NDArray[Any]], numbers: Sequence[int]
-    ) -> "Outcomes":
+    def from_arrays(cls, header: dict[str, Any], arrays: dict[str, NDArray[Any]], numbers: Sequence[int]) -> "Outcomes":
         parts = {name.removeprefix("stream_"): part for name, part in arrays.items() if name.startswith("stream_")}
         stream = Stream.from_arrays(header, parts)
         tail = (arrays["tail_arms"], arrays["tail_rewards"], arrays["tail_propensities"])

@@ -34,6 +34,8 @@ _DTYPES: dict[str, Any] = {
     "stream_tally_counts": "<f8",
     "stream_tally_known": "<i8",
     "stream_tally_rewards": "<f8",
+    "stream_level_numbers": "<f8",
+    "stream_level_sizes": "<i8",
     "stream_bets_numbers": "<f8",
     "stream_bets_shifts": "<i8",
     "stream_bets_arms": "<i8",
@@ -42,6 +44,7 @@ _DTYPES: dict[str, Any] = {
     "tail_propensities": "<f8",
     "tail_distributions": "<f8",
 }
+
 
 def pack(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> bytes:
     """Return a header that JSON can hold and the arrays named in _DTYPES, as one blob."""

@@ -186,7 +186,7 @@ class Reader:
             return encode(views.Known(found, shown, waits_for))
 
     def _method(self, kept: "_Settled", taken: "_Taken", options: Options) -> Method:
-        options = _with_label(taken.totals, options)
+        options = _with_label(taken.totals, options)._replace(per_day=taken.per_day)
         try:
             return kept.settled.method(self._processor.ledger, taken.record, taken.totals, taken.until, options)
         except InvalidValue as error:
@@ -248,12 +248,19 @@ class _Taken(NamedTuple):
     record: ExperimentRecord
     until: int
     totals: Totals
+    per_day: float | None
+    """Decisions in a day."""
 
 
 def _taken(view: View) -> _Taken:
     state = view.state
     waiting = sum(state.decisions) - sum(state.outcomes) - state.held
-    return _Taken(view.record, state.position, Totals(tuple(state.labels), tuple(state.decisions), waiting))
+    return _Taken(
+        view.record,
+        state.position,
+        Totals(tuple(state.labels), tuple(state.decisions), waiting),
+        state.timeline.per_day,
+    )
 
 
 def _shown_estimates(taken: _Taken, method: Method) -> ExperimentEstimates:

@@ -14,8 +14,10 @@ from belated.api.types import (
     DelayCounts,
     DelayQuantiles,
     Experiment,
+    DayRange,
     DecisionRange,
     ExperimentEstimates,
+    LevelMovement,
     NamedArm,
     ExperimentTimeline,
     LastDay,
@@ -130,6 +132,7 @@ def _last_day(counts: dict[int, list[int]]) -> LastDay:
 
 def estimates(name: str, found: Estimates) -> ExperimentEstimates:
     """Return what is known of an experiment's arms as it is shown."""
+    shown = found.as_dict()
     return ExperimentEstimates(
         name=name,
         method=found.method,
@@ -148,6 +151,8 @@ def estimates(name: str, found: Estimates) -> ExperimentEstimates:
         progress=found.progress,
         named=None if found.named is None else NamedArm(*found.named),
         more=None if found.more is None else DecisionRange(*found.more),
+        days=None if found.days is None else DayRange(*found.days),
+        movement=None if shown["movement"] is None else LevelMovement(**shown["movement"]),
         arms=[ArmMean(arm, decisions, outcomes, _range(mean)) for arm, decisions, outcomes, mean in found.arms],
         control=found.control,
         differences=[ArmDifference(arm, other, _range(each)) for arm, other, each in found.differences],

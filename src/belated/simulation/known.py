@@ -62,7 +62,7 @@ class Watch(ABC):
         came = np.maximum(came, self._all_came)
         self._all_came = int(came[-1])
         counted = slice(0, int(np.searchsorted(came, self.rounds, side="right")))
-        self._settle(np.searchsorted(self.looks, came[counted]), Decided(*(each[counted] for each in decided)))
+        self._settle(np.searchsorted(self.looks, came[counted]), decided.part(counted))
 
     @abstractmethod
     def _settle(self, intervals: Integers, decided: Decided) -> None:

@@ -136,6 +136,10 @@ class Decided(NamedTuple):
     delays: NDArray[np.int64]
     distributions: Floats
 
+    def part(self, rows: slice) -> "Decided":
+        """Return some of them."""
+        return Decided(self.arms[rows], self.losses[rows], self.delays[rows], self.distributions[rows])
+
 
 def new_chunk(
     first: int,
