@@ -1,147 +1,351 @@
-"""What intervals are worth: the tables of docs/inference.md.
+"""What verdicts are worth where rates move: the tables of docs/inference.md and the figure of README.
 
-    python experiments/inference.py                 # about two minutes
+    python experiments/inference.py false --runs 200      # how often equal arms get a winner
+    python experiments/inference.py decisions --runs 500  # decisions until the better arm is named
+    python experiments/inference.py forecast              # how good the range of decisions to come is
+    python experiments/inference.py figure seasons.png    # 30 days of looking, textbook against ours
 
-False alarms: two equal arms, looked at once and often, by the textbook's test and by betting. Price: how many decisions
-it takes to know the better of two arms.
+Each method is looked at once a day, but for the textbook's test, which is looked at once, at the end, and bets on the
+recorded randomisation, which are looked at after every decision.
 """
 
 import argparse
 import math
-from dataclasses import replace
+import sys
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from statistics import NormalDist
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from belated import simulate
-from belated.inference import capital, course
+from belated.inference import Log, capital, estimates
+from belated.inference.bets import Bets
 from belated.inference.tally import ENDS
-from belated.report.estimates import draw_course
 from belated.report.figures import save
 from belated.report.tables import markdown_table
-from belated.simulation import Trace
+from belated.simulation.plot import new_figure, settings, style
 
 Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
 
 ALPHA = 0.05
-LEARNERS = ("uniform", "guarded", "balanced", "thompson")
+DAY = 1_000
+"""Decisions in a day."""
+LEARNERS = ("uniform", "guarded", "thompson", "robust", "epsilon_greedy", "tsallis")
+DELAYS = "geometric:mean=150"
 
 
-def counts(trace: Trace) -> tuple[Floats, Floats]:
-    """Return successes and failures of two arms after every settled decision."""
-    missing = np.isnan(trace.losses)
-    settled = int(np.argmax(missing)) if missing.any() else missing.size
-    chosen = trace.arms[:settled, None] == np.arange(2)
-    failures = np.cumsum(chosen * trace.losses[:settled, None], axis=0)
-    return np.cumsum(chosen, axis=0) - failures, failures
+class Moving:
+    """Arms whose success rates move with the number of the decision."""
+
+    def __init__(self, name: str, rounds: int, rates: Callable[[Floats], list[Floats]]) -> None:
+        self.name, self.rounds, self._rates = name, rounds, rates
+        self.n_arms = len(rates(np.zeros(1)))
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def rates(self, rounds: Integers) -> Floats:
+        """Return the success rate of each arm: (rounds, arms)."""
+        return np.stack(self._rates(rounds.astype(np.float64)), axis=1)
+
+    def fill(self, rng: np.random.Generator, rounds: Integers) -> tuple[Floats, None]:
+        return 1.0 - self.rates(rounds), None
 
 
-def textbook(successes: Floats, failures: Floats) -> Floats:
-    """Return the score of the difference of two sample means at every time; 0 below 5 outcomes of an arm."""
-    total = successes + failures
+def equal(name: str, rounds: int, level: Callable[[Floats], Floats], arms: int = 2) -> Moving:
+    """Return arms that have the same rate at any time."""
+    return Moving(name, rounds, lambda t: [level(t) for _ in range(arms)])
+
+
+def wave(level: float, amplitude: float, period: float) -> Callable[[Floats], Floats]:
+    return lambda t: level * (1.0 + amplitude * np.sin(2.0 * np.pi * t / period))
+
+
+def weekend(t: Floats) -> Floats:
+    """Return 5 % from Monday to Friday, 9 % at weekends."""
+    return np.where(t // DAY % 7 >= 5, 0.09, 0.05)
+
+
+def steady(level: float) -> Callable[[Floats], Floats]:
+    return lambda t: np.full(t.size, level)
+
+
+NULLS = (
+    equal("10 %, the same all the time", 30_000, steady(0.1)),
+    equal("10 % ± 50 %, period 25,000", 50_000, wave(0.1, 0.5, 25_000)),
+    equal("4 % ± 50 %, period 30,000", 60_000, wave(0.04, 0.5, 30_000)),
+    equal("5 %, at weekends 9 %", 42_000, weekend),
+    equal("launch: 12 % that decay to 4 %", 40_000, lambda t: 0.04 + 0.08 * np.exp(-t / 8_000)),
+    equal("drift from 10 to 60 %", 20_000, lambda t: 0.1 + 0.5 * t / 20_000),
+)
+
+
+class Settled(NamedTuple):
+    """Decisions in their order, as far as they are settled."""
+
+    arms: Integers
+    rewards: Floats
+    chances: Floats
+
+
+def settled(log: Log) -> Settled:
+    """Return the settled decisions of the log of a trace."""
+    assert log.distributions is not None
+    part = slice(0, log.settled)
+    return Settled(log.arms[part], log.rewards[part], log.distributions[part])
+
+
+class Found(NamedTuple):
+    """The first winner."""
+
+    arm: int
+    """-1: none was named."""
+    decisions: float
+
+
+NOBODY = Found(-1, math.inf)
+
+
+def by_randomisation(run: Settled, floor: float = 0.0, alpha: float = ALPHA) -> Found:
+    """Return the first winner by bets on the recorded randomisation, looking after every decision."""
+    n_arms = run.chances.shape[1]
+    bets = Bets(n_arms, np.full(n_arms, floor))
+    for begin in range(0, run.arms.size, 250):
+        part = slice(begin, begin + 250)
+        bets.add(run.arms[part], run.rewards[part], run.chances[part])
+        if bets.state.peaks[:, 0].max() >= bets.needed(alpha):
+            return Found(int(bets.state.peaks[:, 0].argmax()), float(min(begin + 250, run.arms.size)))
+    return NOBODY
+
+
+def daily(run: Settled) -> tuple[Floats, Floats]:
+    """Return failures and successes of each arm in each day: (days, arms)."""
+    days = -(-run.arms.size // DAY)
+    place = np.arange(run.arms.size) // DAY * run.chances.shape[1] + run.arms
+    size = days * run.chances.shape[1]
+    total = np.bincount(place, minlength=size).reshape(days, -1).astype(np.float64)
+    good = np.bincount(place, run.rewards, minlength=size).reshape(days, -1)
+    return total - good, good
+
+
+def z_scores(bad: Floats, good: Floats) -> Floats:
+    """Return the two-sample z of arm 1 against arm 0 at the end of each row; 0 with fewer than 5 outcomes of an arm."""
+    total = good + bad
     with np.errstate(divide="ignore", invalid="ignore"):
-        means = successes / total
-        scores = np.abs(means[:, 0] - means[:, 1]) / np.sqrt((means * (1 - means) / total).sum(axis=1))
-    return np.where((total >= 5).all(axis=1) & np.isfinite(scores), scores, 0.0)
-
-
-def likelihood_ratio(successes: Floats, failures: Floats) -> Floats:
-    """Return the log of the likelihood of two means over that of one."""
-    total, all_successes = successes + failures, successes.sum(axis=1, keepdims=True)
-    pooled = all_successes / np.maximum(total.sum(axis=1, keepdims=True), 1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        good = np.where(successes > 0, successes * np.log(successes / (total * pooled)), 0.0)
-        bad = np.where(failures > 0, failures * np.log(failures / (total * (1 - pooled))), 0.0)
-    return np.asarray((good + bad).sum(axis=1))
-
-
-def first_win(successes: Floats, failures: Floats, alpha: float, every: int = 1) -> float:
-    """Return after how many settled decisions one of two arms wins by betting, looked at every so often; inf: never."""
-    looks = np.arange(every - 1, len(successes), every)
-    # no gambler does better than the likelihood ratio, so only looks at which that is large need a closer one
-    looks = looks[likelihood_ratio(successes[looks], failures[looks]) >= math.log(1 / alpha)]
-    wins = np.zeros(looks.size, dtype=np.bool_)
-    for arm in range(2):
-        first = np.stack([failures[looks, arm], successes[looks, arm]], axis=1)
-        second = np.stack([failures[looks, 1 - arm], successes[looks, 1 - arm]], axis=1)
-        wins |= capital.log_evidence(first, second, ENDS) >= math.log(1 / alpha)
-    return float(looks[np.argmax(wins)] + 1) if wins.any() else math.inf
-
-
-def weighted_score(trace: Trace, settled: int) -> float:
-    """Return the score of the difference of inverse-propensity weighted means at the end."""
-    rewards = 1.0 - trace.losses[:settled]
-    signs = np.where(trace.arms[:settled] == 0, 1.0, -1.0)
-    terms = signs * rewards / trace.propensities[:settled]
-    return float(abs(terms.mean()) / (terms.std(ddof=1) / math.sqrt(settled)))
-
-
-def false_alarms(runs: int) -> None:
-    rows = []
-    for learner in LEARNERS:
-        result = simulate(
-            learner, "bernoulli:means=[0.6,0.6]", "geometric:mean=100", rounds=2_000, replications=runs, keep_trace=True
+        pooled = good.sum(axis=1) / total.sum(axis=1)
+        z = (good[:, 1] / total[:, 1] - good[:, 0] / total[:, 0]) / np.sqrt(
+            pooled * (1 - pooled) * (1 / total).sum(axis=1)
         )
-        once = often = weighted = betting = 0
-        z = NormalDist().inv_cdf(1 - ALPHA / 2)
+    return np.where((total >= 5).all(axis=1) & np.isfinite(z), z, 0.0)
+
+
+def first_of(z: Floats) -> Found:
+    """Return the first look at which z is beyond 1.96, and which arm it speaks for."""
+    beyond = np.abs(z) > 1.959964
+    if not beyond.any():
+        return NOBODY
+    at = int(np.argmax(beyond))
+    return Found(int(z[at] > 0.0), float((at + 1) * DAY))
+
+
+def by_textbook(run: Settled) -> Found:
+    """Return the winner of a z-test at the end."""
+    bad, good = (each.sum(axis=0, keepdims=True) for each in daily(run))
+    found = first_of(z_scores(bad, good))
+    return found if found.arm < 0 else Found(found.arm, float(run.arms.size))
+
+
+def by_peeking(run: Settled) -> Found:
+    """Return the first winner of a z-test that is looked at every day."""
+    bad, good = daily(run)
+    return first_of(z_scores(bad.cumsum(axis=0), good.cumsum(axis=0)))
+
+
+def by_strata(run: Settled) -> Found:
+    """Return the first winner of a test stratified by day (Cochran, Mantel & Haenszel) that is looked at every day."""
+    bad, good = daily(run)
+    total, both = good + bad, (good + bad).sum(axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        expected = total[:, 1] * good.sum(axis=1) / both
+        spread = total[:, 0] * total[:, 1] * good.sum(axis=1) * bad.sum(axis=1) / (both**2 * (both - 1))
+    used = (both > 1) & np.isfinite(spread)
+    excess = np.where(used, good[:, 1] - expected, 0.0).cumsum()
+    variance = np.where(used, spread, 0.0).cumsum()
+    return first_of(np.where(variance > 5.0, excess / np.sqrt(np.maximum(variance, 1e-9)), 0.0))
+
+
+def by_betting(run: Settled) -> Found:
+    """Return the first winner by betting, which takes means to stay the same, looking every day."""
+    bad, good = (each.cumsum(axis=0) for each in daily(run))
+    counts = np.stack([bad, good], axis=2)
+    evidence = np.stack([capital.log_evidence(counts[:, k], counts[:, 1 - k], ENDS) for k in (0, 1)], axis=1)
+    wins = evidence.max(axis=1) >= math.log(1.0 / ALPHA)
+    if not wins.any():
+        return NOBODY
+    at = int(np.argmax(wins))
+    return Found(int(evidence[at].argmax()), float((at + 1) * DAY))
+
+
+METHODS: dict[str, Callable[[Settled], Found]] = {
+    "textbook, one look": by_textbook,
+    "z-test, daily": by_peeking,
+    "stratified by day": by_strata,
+    "betting": by_betting,
+    "randomisation": by_randomisation,
+}
+
+
+def runs(world: Moving, learner: str, count: int, seed: int, delays: str = DELAYS) -> Iterable[Settled]:
+    """Yield the settled decisions of simulated experiments."""
+    for begin in range(0, count, 20):
+        part = min(20, count - begin)
+        result = simulate(
+            learner, world, delays, rounds=world.rounds, replications=part, seed=10_000 * seed + begin, keep_trace=True
+        )
         for trace in result.traces[0]:
-            successes, failures = counts(trace)
-            scores = textbook(successes, failures)
-            once += scores[-1] > z
-            often += scores[19::20].max() > z
-            weighted += weighted_score(trace, len(successes)) > z
-            betting += first_win(successes, failures, ALPHA, 1) < math.inf
-        rows.append([f"`{learner}`", *(f"{100 * each / runs:.1f} %" for each in (once, often, weighted, betting))])
-    print(f"False alarms in {runs} runs: two equal arms of mean reward 0.4, 2,000 decisions, delays of mean 100\n")
-    header = ["learner", "textbook, once", "textbook, every 20", "weighted, once", "betting, after every outcome"]
-    print(markdown_table(header, rows), "\n")
+            yield settled(trace.log())
 
 
-def price(runs: int) -> None:
+def false_winners(count: int, seed: int) -> None:
+    """Print how often a winner is named among equal arms."""
     rows = []
-    for low, high, rounds in ((0.30, 0.50, 3_000), (0.30, 0.35, 30_000), (0.05, 0.06, 100_000)):
-        result = simulate(
-            "uniform", f"bernoulli:means=[{1 - low},{1 - high}]", rounds=rounds, replications=runs, keep_trace=True
+    for world in NULLS:
+        for learner in LEARNERS:
+            found = [[method(run).arm >= 0 for method in METHODS.values()] for run in runs(world, learner, count, seed)]
+            shares = np.mean(found, axis=0)
+            rows.append([world.name, learner, *(f"{100 * share:.1f} %" for share in shares.tolist())])
+            print(*rows[-1], sep=" | ", file=sys.stderr, flush=True)
+    print(markdown_table(["both arms", "learner", *METHODS], rows))
+
+
+PRICES = (
+    ("30 against 35 %", (0.30, 0.35), 40_000, "uniform", 0.0),
+    ("5 against 6 %", (0.05, 0.06), 150_000, "uniform", 0.0),
+    ("1 against 2 %", (0.01, 0.02), 60_000, "uniform", 0.0),
+    ("30 against 35 %, floor 0.1", (0.30, 0.35), 60_000, "guarded:share_floor=0.1", 0.1),
+    ("1 against 2 %, floor 0.1", (0.01, 0.02), 80_000, "guarded:share_floor=0.1", 0.1),
+)
+
+
+def decisions(count: int, seed: int) -> None:
+    """Print the median number of settled decisions until the better arm is named."""
+    rows = []
+    for name, (low, high), rounds, learner, floor in PRICES:
+        world = Moving(name, rounds, lambda t, ends=(low, high): [np.full(t.size, each) for each in ends])  # type: ignore[misc]
+        found = [
+            [by_strata(run), by_betting(run), by_randomisation(run, floor)]
+            for run in runs(world, learner, count, seed)
+        ]
+        cells = []
+        for method in zip(*found, strict=True):
+            wrong = sum(each.arm == 0 for each in method)
+            cells.append(f"{np.median([each.decisions for each in method]):,.0f} ({100 * wrong / count:.1f} %)")
+        rows.append([name, learner, *cells])
+        print(*rows[-1], sep=" | ", file=sys.stderr, flush=True)
+    print(markdown_table(["rates", "learner", "stratified by day", "betting", "randomisation"], rows))
+
+
+FORECASTS = (
+    ((0.30, 0.35), 800, "uniform"),
+    ((0.30, 0.35), 2_000, "uniform"),
+    ((0.05, 0.06), 4_000, "uniform"),
+    ((0.05, 0.06), 12_000, "uniform"),
+    ((0.01, 0.02), 1_500, "uniform"),
+    ((0.01, 0.02), 4_000, "uniform"),
+    ((0.10, 0.12, 0.11), 8_000, "uniform"),
+    ((0.30, 0.35), 2_000, "guarded:share_floor=0.2"),
+    ((0.01, 0.02), 4_000, "guarded:share_floor=0.2"),
+    ((0.05, 0.06), 10_000, "thompson:share_floor=0.25"),
+)
+
+
+def forecast(count: int, seed: int) -> None:
+    """Print how often the range of decisions to come holds what comes, where no arm has been named yet."""
+    rows = []
+    for rates, at, learner in FORECASTS:
+        rounds = 60 * at
+        world = Moving(str(rates), rounds, lambda t, ends=rates: [np.full(t.size, each) for each in ends])  # type: ignore[misc]
+        floor = float(learner.partition("=")[2] or 0.0)
+        below = inside = asked = 0
+        result_logs = (
+            trace.log()
+            for begin in range(0, count, 20)
+            for trace in simulate(
+                learner, world, "none", rounds=rounds, replications=20, seed=10_000 * seed + begin, keep_trace=True
+            ).traces[0]
         )
-        every = max(rounds // 400, 1)
-        found = np.array([first_win(*counts(trace), ALPHA, every) for trace in result.traces[0]])
-        normal = NormalDist()
-        spread = low * (1 - low) + high * (1 - high)
-        planned = 2 * (normal.inv_cdf(1 - ALPHA) + normal.inv_cdf(0.8)) ** 2 * spread / (high - low) ** 2
-        median, most = (np.quantile(found, share, method="higher") for share in (0.5, 0.8))
-        shown = [f"{value:,.0f}" if value < math.inf else f"> {rounds:,}" for value in (planned, median, most)]
-        rows.append([f"{low:g} and {high:g}", *shown, f"{most / planned:.1f}" if most < math.inf else ""])
-    print(f"Decisions until the better of two arms is known, shares of one half, {runs} runs\n")
-    header = ["rates", "one look, planned for 80 % power", "any time, half of runs", "any time, 80 % of runs", "ratio"]
-    print(markdown_table(header, rows), "\n")
+        for log in result_logs:
+            more = estimates(log.head(at)).more
+            if more is None:
+                continue
+            asked += 1
+            low, high = more
+            run = settled(log)
+            bets = Bets(len(rates), np.full(len(rates), floor))
+            bets.add(run.arms[:at], run.rewards[:at], run.chances[:at])
+            comes = math.inf
+            for begin in range(at, rounds, max(at // 20, 10)):
+                part = slice(begin, begin + max(at // 20, 10))
+                bets.add(run.arms[part], run.rewards[part], run.chances[part])
+                if max(bets.least_evidence(arm) for arm in range(len(rates))) >= bets.needed(ALPHA):
+                    comes = part.stop - at
+                    break
+            inside += low <= comes <= (math.inf if high is None else high)
+            below += comes < low
+        rows.append(
+            [str(rates), f"{at:,}", learner, f"{asked}", f"{100 * inside / asked:.0f} %", f"{100 * below / asked:.0f} %"]
+        )
+        print(*rows[-1], sep=" | ", file=sys.stderr, flush=True)
+    print(markdown_table(["rates", "after", "learner", "runs", "in the range", "sooner"], rows))
 
 
-def draw(path: Path) -> None:
-    result = simulate(
-        "guarded:share_floor=0.1",
-        "bernoulli:means=[0.96,0.95,0.92]",
-        "geometric:mean=200",
-        rounds=60_000,
-        replications=1,
-        seed=2,
-        keep_trace=True,
-    )
-    log = replace(result.traces[0][0].log(), labels=("A", "B", "C"))
-    save(draw_course(course(log)), path, ["png"])
+def figure(path: Path, count: int, seed: int) -> None:
+    """Draw how often a winner was named among equal arms with a weekly rhythm, day by day."""
+    world = equal("5 %, at weekends 9 %", 30 * DAY, weekend)
+    found = {"z-test, looked at every day": by_peeking, "belated": by_randomisation}
+    days = np.arange(1, 31)
+    shares = {}
+    every = list(runs(world, "thompson", count, seed))
+    for name, method in found.items():
+        first = np.array([method(run).decisions for run in every])
+        shares[name] = 100 * (first[:, None] <= days * DAY).mean(axis=0)
+    with settings():
+        drawn = new_figure(6.4, 3.4)
+        axes = drawn.subplots()
+        for place, (name, share) in enumerate(shares.items()):
+            colour, dashes = style(place)
+            axes.plot(days, share, color=colour, linestyle=dashes, linewidth=2.2, label=name)
+            axes.annotate(
+                f"{name}: {share[-1]:.0f} %",
+                (days[-1], share[-1]),
+                xytext=(-4, 6),
+                textcoords="offset points",
+                ha="right",
+                color=colour,
+            )
+        axes.axhline(100 * ALPHA, color="#555555", linewidth=0.9, linestyle=(0, (2, 2)))
+        axes.annotate("5 %, what was promised", (1, 100 * ALPHA), xytext=(0, 4), textcoords="offset points")
+        axes.set(xlim=(1, 30), ylim=(0, None), xlabel="day", ylabel="experiments with a false winner (%)")
+        axes.set_title("Two equal arms, busier at weekends", pad=8)
+    save(drawn, path, [path.suffix.removeprefix(".")])
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=1_000, help="default: %(default)s")
-    parser.add_argument("--figure", type=Path, metavar="FILE", help="draw the figure of the page instead")
+    parser.add_argument("study", choices=("false", "decisions", "forecast", "figure"))
+    parser.add_argument("path", type=Path, nargs="?", default=Path("seasons.png"))
+    parser.add_argument("--runs", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=2026)
     options = parser.parse_args()
-    if options.figure:
-        draw(options.figure)
-        return
-    false_alarms(options.runs)
-    price(max(options.runs // 10, 10))
+    if options.study == "figure":
+        figure(options.path, options.runs, options.seed)
+    else:
+        {"false": false_winners, "decisions": decisions, "forecast": forecast}[options.study](
+            options.runs, options.seed
+        )
 
 
 if __name__ == "__main__":
