@@ -182,7 +182,7 @@ def by_betting(run: Settled) -> Found:
     bad, good = (each.cumsum(axis=0) for each in daily(run))
     counts = np.stack([bad, good], axis=2)
     evidence = np.stack([capital.log_evidence(counts[:, k], counts[:, 1 - k], ENDS) for k in (0, 1)], axis=1)
-    wins = evidence.max(axis=1) >= math.log(1.0 / ALPHA)
+    wins = evidence.max(axis=1) >= math.log(2.0 / ALPHA)
     if not wins.any():
         return NOBODY
     at = int(np.argmax(wins))

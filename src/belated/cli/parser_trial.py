@@ -21,8 +21,8 @@ draws outcomes and their delays from data instead, arm by arm; under the null al
 of the control.
 
 Time is in any unit: --accrual is the number of patients in each, say a day, and --delay is in
-days, too. --stop win looks at the outcomes every now and then and ends when an arm wins by
-betting, which is valid however often one looks; --stop never enrols all patients.
+days, too. --stop win looks at the outcomes every now and then and ends when an arm wins by bets on
+the recorded randomisation, which are valid however often one looks; --stop never enrols all patients.
 """
 
 

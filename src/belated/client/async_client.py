@@ -95,7 +95,7 @@ class AsyncClient:
         *,
         control: str | int | None = None,
         alpha: float = 0.05,
-        method: str = "betting",
+        method: str | None = None,
         outcomes: str = "settled",
     ) -> ExperimentEstimates:
         """Return which arm wins and how sure that is."""

@@ -108,7 +108,7 @@ class Client:
         *,
         control: str | int | None = None,
         alpha: float = 0.05,
-        method: str = "betting",
+        method: str | None = None,
         outcomes: str = "settled",
     ) -> ExperimentEstimates:
         """Return which arm wins and how sure that is."""

@@ -87,9 +87,9 @@ def experiment(name: str, digest: bool) -> Request[Experiment]:
 
 
 def estimates(
-    name: str, control: str | int | None, alpha: float, method: str, outcomes: str
+    name: str, control: str | int | None, alpha: float, method: str | None, outcomes: str
 ) -> Request[ExperimentEstimates]:
-    query = {"alpha": f"{alpha:.15f}".rstrip("0"), "method": method, "outcomes": outcomes}
+    query = {"alpha": f"{alpha:.15f}".rstrip("0"), "method": method or "auto", "outcomes": outcomes}
     if control is not None:
         query["control"] = str(control)
     return Request("GET", path(name, f"estimates?{urlencode(query)}"), ExperimentEstimates)

@@ -19,7 +19,7 @@ from belated.core.kernels import INTEGERS, VECTOR, Integers, Matrix, Vector, ent
 _STEPS = np.arange(-10.0, 20.0)
 KAPPAS: Vector = 1.0 / (1.0 + 2.0 ** (_STEPS / 2.0))
 """The shares that are bet. Their odds are the powers of sqrt(2) from 32 down to 2^-9.5."""
-WEIGHTS: Vector = 1.0 / (1.0 + ((_STEPS - 5.0) / 6.0) ** 2)
+WEIGHTS: Vector = 1.0 / (1.0 + ((_STEPS - 2.0) / 5.0) ** 2)
 WEIGHTS /= WEIGHTS.sum()
 """The part of the wealth that each bet begins with."""
 LOG_UNIT = 256.0 * math.log(2.0)

@@ -58,8 +58,7 @@ class Betting(Method):
     def p_value(self, leader: int) -> float:
         """Return the least alpha at which the leader wins.
 
-        A false winner is thought better than an arm that is the best. With arms that stay that makes n_arms - 1 pairs,
-        and one side of each. Where arms come and go, it may be any pair that there ever was (`Shares`).
+        `Shares` says by which statements a winner may be false, where arms stay, and where they come and go.
         """
         rivals = self.rivals(leader)
         evidence = self._log_evidence(leader, rivals, self.above, self.below)

@@ -65,7 +65,7 @@ class OneLook(Method):
         return self._kept[base]
 
     def p_value(self, leader: int) -> float:
-        return min(1.0, (self.n_arms - 1) * (1.0 - NormalDist().cdf(float(self.margins(leader).min()))))
+        return min(1.0, self.n_arms * (1.0 - NormalDist().cdf(float(self.margins(leader).min()))))
 
     def margins(self, leader: int) -> Floats:
         less = self._less(leader)

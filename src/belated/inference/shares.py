@@ -5,7 +5,11 @@ will be, and whoever adds and retires them may do so after a look at the estimat
 a share of its own, whatever happens: from the first change on, the K arms of the beginning share one half of alpha, and
 the n-th newcomer has 3 / (pi^2 n^2) of it, which adds up to the other half over n = 1, 2, ….
 
-A winner is shown to be better than every other arm that is there. If that is wrong, it was shown to be better than an
+With arms that stay, an arm wins where the evidence against each other arm is K / alpha. Let b be one of the best arms:
+whichever other arm wins wrongly was shown to be better than b, and if b itself wins although another arm is as good, it
+was shown to be better than that: K statements, ties included.
+
+Where arms come and go, a winner is shown to be better than every other arm that is there. If that is wrong, it was shown to be better than an
 arm that is at least as good: one ordered pair (a, b) of arms, mu_a <= mu_b, has more evidence than it should ever have.
 Which arms are there decides only which pairs are looked at. So it is enough that the shares of all ordered pairs of
 arms that may ever be add up to at most 1 (union bound): the K (K - 1) pairs of the first arms share one half, and the
@@ -45,7 +49,7 @@ class Shares(NamedTuple):
     def rivals(self, leader: int, rivals: Integers) -> Floats:
         """Return it for the statements that the leader is better than each of its rivals."""
         if not self.has_changed:
-            return np.full(rivals.size, self.n_arms - 1.0)
+            return np.full(rivals.size, float(self.n_arms))
         return self._ordered(np.full(rivals.size, leader), rivals)
 
     def differences(self, first: Integers, second: Integers) -> Floats:

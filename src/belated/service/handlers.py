@@ -221,7 +221,8 @@ async def timeline(request: Request) -> Response:
 
 async def estimates(request: Request) -> Response:
     query = request.query
-    options = Options(float(query["alpha"]), query["control"] or None, query["method"], query["outcomes"])
+    method = None if query["method"] == "auto" else query["method"]
+    options = Options(float(query["alpha"]), query["control"] or None, method, query["outcomes"])
     return Response(await request.service.estimates(request.name, options))
 
 

@@ -1,7 +1,7 @@
 """When the best arm is known: after which round one would first have been told which arm wins.
 
-One is whoever asks `belated.inference` for its winner, of settled decisions, at `ALPHA`: by randomisation, or by betting
-where a learner chooses with certainty or arms are too many. Decisions count in their order, as far as all of them have
+One is whoever asks `belated.inference` for its winner, of settled decisions, at `ALPHA`: by randomisation, or by
+betting where a learner chooses with certainty or arms are too many. Decisions count in their order, as far as all of them have
 outcomes. So a decision counts from the round on by which its own outcome and all earlier ones have come, a running
 maximum that never falls, and it is enough to count by the first look at or after that round. Nothing else is kept of a
 run, however long it is.
@@ -133,7 +133,7 @@ class BettingWatch(Watch):
         counts = self._tally.counts.reshape(*shape, -1).cumsum(axis=0)[at]
         leaders = (rewards / outcomes).argmax(axis=1)
         others = self._closest(outcomes, rewards, counts, leaders)
-        level = math.log((self.n_arms - 1) / ALPHA)
+        level = math.log(self.n_arms / ALPHA)
         for k in np.flatnonzero(self._most_evidence(outcomes, rewards, counts, leaders, others) >= level).tolist():
             leader = int(leaders[k])
             if self._evidence(counts[k], leader, np.array([others[k]])) < level:

@@ -32,11 +32,11 @@ def first_wins(counts: Integers, alpha: float) -> tuple[Integers, Integers]:
     none does. Counts: (trials, looks, arms, 2).
 
     An arm wins as in `belated.inference.betting`: the evidence that it is better than each other arm is at least
-    log((arms - 1) / alpha). To find evidence exactly is slow, so bounds from above come first, and then each trial's
+    log(arms / alpha). To find evidence exactly is slow, so bounds from above come first, and then each trial's
     looks in their order until one wins.
     """
     trials, looks, arms, _ = counts.shape
-    level = float(np.log((arms - 1) / alpha))
+    level = float(np.log(arms / alpha))
     leader = leaders(counts)
     possible = _most_evidence(counts, leader) >= level
     candidates = np.argwhere(possible)
