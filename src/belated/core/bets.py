@@ -1,4 +1,5 @@
-"""Bets of fixed shares on the recorded randomisation, decision by decision: the compiled half of `belated.inference.bets`.
+"""Bets of fixed shares on the recorded randomisation, decision by decision: the compiled half of
+`belated.inference.bets`.
 
 A row of bets is about one statement. At each decision it has an x in (-1, 1), and the wealth of bet j is multiplied by
 1 + kappa_j x for the statement itself, and by 1 - kappa_j x for its opposite. The bets and their weights are fixed.
@@ -168,7 +169,7 @@ def _compare(state: State, arm: int, reward: float, chances: Vector, pooled: flo
                 sums[row, WEIGHT] += min(cap, openness)
                 factor = chances[other] / both * min(1.0, cap / openness)
                 centre = pooled
-            if arm == lo or arm == hi:
+            if arm in (lo, hi):
                 _place(state.pairs, row, factor if arm == lo else -factor, reward, centre)
                 state.evidence[lo, hi] = _log_wealth(state.pairs, row, 0)
                 state.evidence[hi, lo] = _log_wealth(state.pairs, row, 1)
@@ -178,8 +179,8 @@ def _compare(state: State, arm: int, reward: float, chances: Vector, pooled: flo
 def _compare_play(state: State, arm: int, reward: float, chances: Vector, pooled: float, is_blind: bool) -> None:
     """Go on by a decision in the comparison of what was played with playing by other shares u instead.
 
-    x = v (y - c) (1 - u_a / p_a), a the arm that was played and v = min(cap, least p_k / u_k): its mean given the past is
-    v times the sum of (p_k - u_k) mu_k.
+    x = v (y - c) (1 - u_a / p_a), a the arm that was played and v = min(cap, least p_k / u_k): its mean given the past
+    is v times the sum of (p_k - u_k) mu_k.
     """
     sums = state.plays.sums
     n_arms = state.present.size
@@ -187,19 +188,18 @@ def _compare_play(state: State, arm: int, reward: float, chances: Vector, pooled
     least = math.inf
     for k in range(n_arms):
         count += state.present[k]
-        if state.present[k] == 1 and not is_blind:
-            least = min(least, chances[k])
+        if state.present[k] == 1:  # without the probabilities their floors
+            least = min(least, state.play_caps[1 + k] if is_blind else chances[k])
     for row in range(n_arms + 1):
         if row > 0 and state.present[row - 1] == 0:
             continue
         cap = state.play_caps[row]
-        if is_blind:
-            weight = cap
-        else:
-            chance = least * count if row == 0 else chances[row - 1]
-            if chance < cap * _ROUNDING:
-                sums[row, SHORT] += 1.0
-            weight = min(cap, chance)
+        chance = least * count
+        if row > 0:
+            chance = cap if is_blind else chances[row - 1]
+        if chance < cap * _ROUNDING:
+            sums[row, SHORT] += 1.0
+        weight = min(cap, chance)
         if weight > 0.0:
             instead = 1.0 / count if row == 0 else (1.0 if row - 1 == arm else 0.0)
             sums[row, WEIGHT] += weight
