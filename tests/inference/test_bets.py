@@ -241,12 +241,13 @@ def test_floors_of_arms_that_left_guarantee_nothing_for_uniform_play() -> None:
     bets.change(3, False)
     chances = np.full((200, 4), NAN)
     arms = np.arange(200) % 3
-    chances[np.arange(200), arms] = 0.05
+    own = np.where(np.arange(200) < 100, 0.05, 0.5)
+    chances[np.arange(200), arms] = own
     bets.add(arms, (arms != 0).astype(float), chances)
     assert bets.state.plays.sums[0, core.WEIGHT] == pytest.approx(200 * 3 * 0.05)
     assert (bets.state.plays.wealth > 0.0).all()
     assert not bets.is_play_plain(None)
-    rounds = Rounds(arms, (arms != 0).astype(float), np.full((200, 3), 0.05))
+    rounds = Rounds(arms, (arms != 0).astype(float), np.repeat(own[:, None], 3, axis=1))
     forth, back, _ = play_by_hand(rounds, [1 / 3] * 3, 0.15)
     assert log_wealth(bets.state.plays, 0, 0) == pytest.approx(forth, abs=1e-9)
     assert log_wealth(bets.state.plays, 0, 1) == pytest.approx(back, abs=1e-9)
