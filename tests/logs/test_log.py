@@ -101,6 +101,12 @@ def test_probabilities_that_cannot_be_are_refused(
         Log.from_decisions([(1, "x", 0.5), decision], rewards={}, labels=labels)
 
 
+def test_a_small_floor_is_kept_as_closely_as_a_large_one() -> None:
+    assert small(propensities=np.array([0.5, 0.5, 0.7, 0.3 - 5e-7]), floors=(0.3, 0.3)).floors == (0.3, 0.3)
+    with refused("floors", 1e-9, 1e-7):
+        small(propensities=np.array([0.5, 0.5, 0.7, 1e-9]), floors=(1e-7, 1e-7))
+
+
 @pytest.mark.parametrize(
     ("floors", "message"),
     [

@@ -124,7 +124,8 @@ class Log:
         if not self.changes and sum(floors) > 1.0 + _TOLERANCE:
             raise InvalidValue(f"floors sum to {sum(floors):g}; at most 1 is possible", "floors")
         least = np.append(floors, np.zeros(len(self.labels) - len(floors)))[self.arms]
-        wrong = self.propensities < least - _TOLERANCE
+        # bets divide the floor by the propensity: of a small one no more than a hundredth may be missing
+        wrong = self.propensities < least - np.minimum(_TOLERANCE, 0.01 * least)
         if wrong.any():
             k = int(np.argmax(wrong))
             raise InvalidValue(
