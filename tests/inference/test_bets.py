@@ -282,9 +282,9 @@ def test_a_newcomer_takes_its_part_of_the_wealth_that_there_is() -> None:
         if n_arms == 4:
             bets.change(1, False)
         if n_arms == 6:
-            before = bets.state.scales.copy()
+            scales = bets.state.scales.copy()
             bets.change(1, True)
-            np.testing.assert_array_equal(bets.state.scales, before)
+            np.testing.assert_array_equal(bets.state.scales, scales)
         before = [parts_against(bets, b) for b in range(n_arms)]
         bets.grow()
         bets.change(n_arms, True)

@@ -474,7 +474,8 @@ def test_averages_of_differences_hold_at_all_times_where_arms_come_and_go() -> N
             truth[a, b] = np.divide(sums, np.cumsum(v), out=np.zeros(1_500), where=np.cumsum(v) > 0)
         outside = False
         for count in (*range(20, 480, 60), *range(500, 1_501, 100)):
-            for a, b, (_, low, high) in estimates(log.head(count)).differences:
+            for arm, other, (_, low, high) in estimates(log.head(count)).differences:
+                a, b = int(arm), int(other)
                 sign, pair = (1, (a, b)) if a < b else (-1, (b, a))
                 outside |= not low <= sign * truth[pair][count - 1] <= high
                 assert high - low < 1 or count < 1_200 or pair == (0, 2)

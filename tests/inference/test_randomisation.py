@@ -26,8 +26,8 @@ def drawn(shares: np.ndarray, means: Any, seed: int = 0, **more: Any) -> Log:
     rng = np.random.default_rng(seed)
     rounds, n_arms = shares.shape
     arms = (rng.random(rounds)[:, None] > np.cumsum(shares, axis=1)[:, :-1]).sum(axis=1)
-    means = np.broadcast_to(means, (rounds, n_arms))
-    rewards = (rng.random(rounds) < means[np.arange(rounds), arms]).astype(float)
+    chances = np.broadcast_to(np.asarray(means), (rounds, n_arms))
+    rewards = (rng.random(rounds) < chances[np.arange(rounds), arms]).astype(float)
     labels = tuple("abcdefgh"[:n_arms])
     return Log(labels, arms, rewards, shares[np.arange(rounds), arms], distributions=shares, **more)
 
@@ -297,8 +297,8 @@ def test_unknown_rewards_may_be_anything() -> None:
         assert bounded.p_value >= exact.p_value or fill == 0.0
         for one, other in zip(bounded.differences, exact.differences, strict=True):
             assert one.difference.low < other.difference.value < one.difference.high
-        for mean, other in zip(bounded.arms, exact.arms, strict=True):
-            assert mean.mean.low < other.mean.value < mean.mean.high
+        for wide, narrow in zip(bounded.arms, exact.arms, strict=True):
+            assert wide.mean.low < narrow.mean.value < wide.mean.high
 
 
 def test_how_alpha_is_shared() -> None:
