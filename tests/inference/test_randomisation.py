@@ -24,7 +24,7 @@ NAN = math.nan
 def drawn(shares: np.ndarray, means: Any, seed: int = 0, **more: Any) -> Log:
     """Return decisions drawn with these shares, a row for each, and rewards of 0 and 1."""
     rng = np.random.default_rng(seed)
-    rounds, n_arms = shares.shape
+    rounds, n_arms = len(shares), shares.shape[1]
     arms = (rng.random(rounds)[:, None] > np.cumsum(shares, axis=1)[:, :-1]).sum(axis=1)
     chances = np.broadcast_to(np.asarray(means), (rounds, n_arms))
     rewards = (rng.random(rounds) < chances[np.arange(rounds), arms]).astype(float)
