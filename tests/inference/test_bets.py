@@ -253,6 +253,13 @@ def test_floors_of_arms_that_left_guarantee_nothing_for_uniform_play() -> None:
     assert log_wealth(bets.state.plays, 0, 1) == pytest.approx(back, abs=1e-9)
 
 
+def test_averages_are_plain_only_while_each_decision_weighs_the_same() -> None:
+    bets = whole(2, Rounds(np.array([0, 1]), np.array([1.0, 0.0]), np.array([[0.2, 0.8], [0.7, 0.3]])), [0.2, 0.2])
+    assert bets.is_plain(0, 1)
+    bets.add(np.array([1]), np.array([1.0]), np.array([[0.19, 0.81]]))
+    assert not bets.is_plain(0, 1)
+
+
 def test_floors_are_taken_before_the_first_decision_only() -> None:
     bets = Bets(2)
     bets.guarantee(np.array([0.2, 0.2]))
