@@ -256,8 +256,12 @@ def test_floors_of_arms_that_left_guarantee_nothing_for_uniform_play() -> None:
 def test_averages_are_plain_only_while_each_decision_weighs_the_same() -> None:
     bets = whole(2, Rounds(np.array([0, 1]), np.array([1.0, 0.0]), np.array([[0.2, 0.8], [0.7, 0.3]])), [0.2, 0.2])
     assert bets.is_plain(0, 1)
+    blind = bets.copy()
     bets.add(np.array([1]), np.array([1.0]), np.array([[0.19, 0.81]]))
     assert not bets.is_plain(0, 1)
+    blind.add(np.array([1]), np.array([1.0]), np.array([[NAN, NAN]]))
+    assert blind.blind == 1
+    assert not blind.is_plain(0, 1)
 
 
 def test_floors_are_taken_before_the_first_decision_only() -> None:

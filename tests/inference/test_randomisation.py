@@ -87,6 +87,15 @@ def test_decisions_that_were_certain_weigh_nothing() -> None:
     assert found["a"].mean.value == log.rewards[log.arms == 0].mean() > 0.8
 
 
+def test_a_certain_decision_needs_no_distribution() -> None:
+    """Where an arm had the propensity 1 the others had 0, though nobody says so."""
+    shares = np.where((np.arange(300) % 3 == 0)[:, None], [1.0, 0.0, 0.0], 1 / 3)
+    log = drawn(shares, (0.3, 0.7, 0.3))
+    some = np.where((np.arange(300) % 3 == 0)[:, None], NAN, shares)
+    assert bets_of(replace(log, distributions=some)).blind == 0
+    assert estimates(replace(log, distributions=some)) == estimates(log)
+
+
 @pytest.mark.parametrize("propensity", [1.0, NAN])
 def test_without_an_open_decision_it_is_refused_by_name(propensity: float) -> None:
     log = Log.from_arrays(["a", "b"] * 50, [1.0, 0.0] * 50, propensities=[propensity] * 100)
