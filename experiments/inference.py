@@ -236,8 +236,7 @@ def decisions(count: int, seed: int) -> None:
     for name, (low, high), rounds, learner, floor in PRICES:
         world = Moving(name, rounds, lambda t, ends=(low, high): [np.full(t.size, each) for each in ends])  # type: ignore[misc]
         found = [
-            [by_strata(run), by_betting(run), by_randomisation(run, floor)]
-            for run in runs(world, learner, count, seed)
+            [by_strata(run), by_betting(run), by_randomisation(run, floor)] for run in runs(world, learner, count, seed)
         ]
         cells = []
         for method in zip(*found, strict=True):
@@ -290,13 +289,22 @@ def forecast(count: int, seed: int) -> None:
             for begin in range(at, rounds, max(at // 20, 10)):
                 part = slice(begin, begin + max(at // 20, 10))
                 bets.add(run.arms[part], run.rewards[part], run.chances[part])
-                if max(bets.least_evidence(arm) for arm in range(len(rates))) >= bets.needed(ALPHA):
+                if max(
+                    bets.least_evidence(arm, np.delete(np.arange(len(rates)), arm)) for arm in range(len(rates))
+                ) >= bets.needed(ALPHA):
                     comes = part.stop - at
                     break
             inside += low <= comes <= (math.inf if high is None else high)
             below += comes < low
         rows.append(
-            [str(rates), f"{at:,}", learner, f"{asked}", f"{100 * inside / asked:.0f} %", f"{100 * below / asked:.0f} %"]
+            [
+                str(rates),
+                f"{at:,}",
+                learner,
+                f"{asked}",
+                f"{100 * inside / asked:.0f} %",
+                f"{100 * below / asked:.0f} %",
+            ]
         )
         print(*rows[-1], sep=" | ", file=sys.stderr, flush=True)
     print(markdown_table(["rates", "after", "learner", "runs", "in the range", "sooner"], rows))

@@ -32,7 +32,7 @@ def uniform_log(means: tuple[float, ...], rounds: int, seed: int = 0) -> Log:
 LOG = uniform_log((0.3, 0.5, 0.35), 4_000)
 
 
-@pytest.mark.parametrize("method", ["betting", "weighted", "aipw"])
+@pytest.mark.parametrize("method", ["randomisation", "betting", "aipw"])
 def test_the_truth_is_told(method: str) -> None:
     found = estimates(LOG, method=method, control="a")
     assert found.method == method
@@ -96,14 +96,15 @@ def test_the_winner_is_the_least_alpha_away() -> None:
     assert estimates(log, alpha=found.p_value * 0.999).winner is None
 
 
-@pytest.mark.parametrize("method", ["betting", "weighted"])
+@pytest.mark.parametrize("method", ["betting", "randomisation"])
 def test_uplift_is_what_was_gained(method: str) -> None:
     """Shares 1/6, 2/3, 1/6 and not 1/3 each, at rates 0.2, 0.8, 0.2: 0.2 more a decision; 0.4 more than the first."""
     rng = np.random.default_rng(5)
     shares = np.array([1 / 6, 2 / 3, 1 / 6])
     arms = rng.choice(3, 6_000, p=shares)
     rewards = (rng.random(6_000) < np.array([0.2, 0.8, 0.2])[arms]).astype(float)
-    found = estimates(Log(ARMS, arms, rewards, shares[arms]), method=method, control="a")
+    log = Log(ARMS, arms, rewards, shares[arms], distributions=np.tile(shares, (6_000, 1)))
+    found = estimates(log, method=method, control="a")
     assert found.uplift is not None
     assert found.uplift_to_control is not None
     assert found.uplift.low < 0.2 < found.uplift.high
@@ -111,22 +112,6 @@ def test_uplift_is_what_was_gained(method: str) -> None:
     assert found.uplift_to_control.low < 0.4 < found.uplift_to_control.high
     assert found.uplift_to_control.value == pytest.approx(0.4, abs=0.03)
     assert found.uplift.low > 0
-
-
-def test_more_is_about_what_it_takes() -> None:
-    """Where so many decisions more are said to be enough, twice as many are and half as many are not."""
-    log = uniform_log((0.4, 0.5), 300, seed=1)
-    found = estimates(log)
-    assert found.winner is None
-    assert found.more is not None
-    assert f"{found.more:,}" in found.verdict
-
-    def repeated(more: float) -> Log:
-        times = 1 + round(more / 300)
-        return Log(log.labels, np.tile(log.arms, times), np.tile(log.rewards, times), np.tile(log.propensities, times))
-
-    assert estimates(repeated(2 * found.more)).winner == "b"
-    assert estimates(repeated(found.more / 2)).winner is None
 
 
 def test_arms_that_are_equal_take_forever() -> None:
@@ -228,7 +213,7 @@ def _published(law: str, rewards: np.ndarray) -> list[tuple[float, float]]:
         ({"method": "bayes"}, ("method", "bayes")),
         ({"outcomes": "all"}, ("outcomes", "all")),
         ({"control": "d"}, ("control", "d")),
-        ({"method": "weighted", "outcomes": "arrived"}, ("outcomes", "arrived", "weighted")),
+        ({"method": "aipw", "outcomes": "arrived"}, ("outcomes", "arrived", "aipw")),
         ({"deadline": -1}, ("deadline", "-1")),
     ],
 )
@@ -237,15 +222,16 @@ def test_options_that_cannot_be_are_refused(options: dict[str, Any], message: tu
         estimates(LOG, **options)
 
 
-def test_weights_are_refused_where_propensities_are_not_known_or_certain() -> None:
+def test_methods_are_refused_where_propensities_are_not_known_or_certain() -> None:
     log = Log.from_arrays(["a", "b"] * 10, [1.0] * 20)
-    with refused("method", 1):
-        estimates(log, method="weighted")
+    with refused("method", 20):
+        estimates(log, method="randomisation")
     with refused("method"):
         estimates(log, method="aipw")
     result = simulate("ucb", "bernoulli:means=[0.2,0.6]", rounds=50, replications=1, keep_trace=True)
-    with refused("method", 1):
-        result.estimates(method="weighted")
+    with refused("method", 50):
+        result.estimates(method="randomisation")
+    assert result.estimates().method == "betting"
 
 
 def test_something_else_is_no_source() -> None:
@@ -254,7 +240,7 @@ def test_something_else_is_no_source() -> None:
 
 
 def test_nothing_is_known_without_decisions() -> None:
-    for method in ("betting", "weighted"):
+    for method in ("betting", "randomisation"):
         found = estimates(Log.from_arrays([], [], labels=["a", "b"]), method=method)
         assert found.leader is None
         assert found.winner is None
@@ -326,7 +312,7 @@ def test_how_alpha_is_shared() -> None:
     counts = np.array(
         [[np.count_nonzero(LOG.rewards[LOG.arms == k] == value) for value in (0, 1)] for k in range(3)], float
     )
-    found = estimates(LOG, alpha=0.1, control="a")
+    found = estimates(LOG, alpha=0.1, control="a", method="betting")
     lows = capital.lower(counts, ENDS, math.log(2 * 3 / 0.1))
     assert [each.mean.low for each in found.arms] == lows.tolist()
     highs = 1 - capital.lower(counts[:, ::-1], ENDS, math.log(2 * 3 / 0.1))
@@ -339,7 +325,7 @@ def test_how_alpha_is_shared() -> None:
     evidence = capital.log_evidence(
         np.repeat(stream.tally.counts[1:2], 2, axis=0), stream.tally.counts[[0, 2]], ENDS
     ).min()
-    known = estimates(few)
+    known = estimates(few, method="betting")
     assert known.leader == "b"
     assert known.p_value == pytest.approx(min(1.0, 2 * math.exp(-evidence)))
     assert 1e-9 < known.p_value < 1.0
@@ -350,18 +336,6 @@ def test_how_alpha_is_shared() -> None:
     )
     assert known.uplift is not None
     assert known.uplift.low == pytest.approx(low, abs=1e-12)
-
-
-def test_how_weighted_bounds_share_alpha() -> None:
-    stream = stream_of(LOG)
-    found = estimates(LOG, method="weighted", alpha=0.1, control="a")
-    lows, highs = stream.weighted.bounds(math.log(2 * 3 / 0.1))
-    assert [tuple(each.mean)[1:] for each in found.arms] == list(zip(lows[:3], highs[:3], strict=True))
-    lows, highs = stream.weighted.bounds(math.log(2 * 2 / 0.1))
-    assert found.uplift_to_control is not None
-    assert found.uplift_to_control.low == pytest.approx(lows[3] - highs[0])
-    lows, highs = stream.weighted.bounds(math.log(3 / found.p_value))
-    assert lows[1] == pytest.approx(max(highs[0], highs[2]), abs=1e-5)
 
 
 def test_how_one_look_shares_alpha() -> None:
@@ -388,7 +362,7 @@ def test_a_winner_that_does_not_last_was_not_known() -> None:
     assert (found.winner, found.known_at) == (None, None)
 
 
-@pytest.mark.parametrize("method", ["betting", "weighted", "aipw"])
+@pytest.mark.parametrize("method", ["betting", "randomisation", "aipw"])
 def test_the_rival_is_the_arm_that_is_hardest_to_tell_from_the_leader(method: str) -> None:
     found = estimates(uniform_log((0.1, 0.5, 0.48), 600, seed=2), method=method)
     assert (found.leader, found.rival, found.winner) == ("c", "b", None)  # by chance
@@ -418,7 +392,7 @@ def test_a_deadline_is_told() -> None:
 
 def test_the_course_counts_settled_decisions() -> None:
     """Outcomes that all came after the last decision are drawn as they settled, not all at once."""
-    late = Log(LOG.labels, LOG.arms, LOG.rewards, LOG.propensities, np.arange(4_000.0)[::-1])
+    late = Log(LOG.labels, LOG.arms, LOG.rewards, LOG.propensities, np.arange(4_000.0)[::-1], LOG.distributions)
     found = course(late, looks=12)
     np.testing.assert_array_equal(found.decisions, found.used)
     assert found.decisions[0] == 1

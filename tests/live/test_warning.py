@@ -9,10 +9,10 @@ from itertools import product
 import numpy as np
 import pytest
 
-from belated import Bandit, BelatedWarning, Decision, Receipt, SnapshotError, learners
+from belated import Bandit, BelatedWarning, Decision, Receipt, learners
 from belated.delays import NEVER, Delays
 from belated.learners import Learner
-from belated.live import snapshot, warning
+from belated.live import warning
 from belated.simulation import replay
 from support.play_live import informed, told
 from support.refusals import refused
@@ -351,10 +351,3 @@ def test_when_to_look() -> None:
         1024
     ] * 2
     assert [late for late in range(300) if warning.is_look(late)] == [64, 128, 256]
-
-
-def test_of_a_clock_of_version_4_the_counters_are_read() -> None:
-    clock = bytes(range(1, 153))
-    assert snapshot._counters_of_version_4(clock) == clock[:88] + bytes(8)
-    with refused(None, 151, 152, error=SnapshotError):
-        snapshot._counters_of_version_4(bytes(151))

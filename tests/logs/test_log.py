@@ -58,6 +58,82 @@ def test_decisions_and_outcomes_as_lists() -> None:
     assert np.isnan(named.propensities).all()
 
 
+def test_decisions_with_the_probabilities_of_all_arms() -> None:
+    """In the order of the labels; those of arms that were still to come may be missing."""
+    decisions: list[tuple[Any, ...]] = [
+        (1, "x", 0.5, [0.5, 0.5]), (2, "y", 0.25, np.array([0.75, 0.25])), (3, "x"), (4, "y", 0.5, None),
+        (5, "z", 0.25, (0.25, 0.5, 0.25)), (6, "x", None, [0.5, 0.5, 0.0]),
+    ]  # fmt: skip
+    log = Log.from_decisions(decisions, rewards={1: 1}, labels=["x", "y", "z"], changes=iter([(4, "z", True)]))
+    np.testing.assert_array_equal(
+        log.distributions,
+        [[0.5, 0.5, 0], [0.75, 0.25, 0], [NAN] * 3, [NAN] * 3, [0.25, 0.5, 0.25], [0.5, 0.5, 0]],
+    )
+    np.testing.assert_array_equal(log.propensities, [0.5, 0.25, NAN, 0.5, 0.25, NAN])
+    assert Log.from_decisions([(1, "x", 0.5, None), (2, "y", 0.5)], rewards={}).distributions is None
+    bandit = Bandit(["x", "y", "z"], "exp3", seed=1)
+    made = [(*bandit.decide(), bandit.distribution) for _ in range(20)]
+    again = Log.from_decisions(made, rewards={}, labels=["x", "y", "z"]).distributions
+    np.testing.assert_array_equal(again, [shares for *_, shares in made])
+
+
+@pytest.mark.parametrize(
+    ("decision", "labels", "message"),
+    [
+        ((2, "x", 0.5, [0.5, 0.5], 1), ["x", "y"], ("decisions", "decisions[1]")),
+        ((2, "x", 0.5, [0.5, 0.5]), None, ("labels", None)),
+        ((2, "x", 0.5, [0.5, 0.25, 0.25]), ["x", "y"], ("decisions", "decisions[1]", 0.25, 2)),
+        ((2, "x", 0.5, [0.5, 0.5]), ["x", "y", "z"], ("decisions", "decisions[1]", [0.5, 0.5], 3)),
+        ((2, "x", 0.5, 0.5), ["x", "y"], ("decisions", "decisions[1]", 0.5)),
+        ((2, "x", 0.5, "half"), ["x", "y"], ("decisions", "decisions[1]", "half")),
+        ((2, "x", 0.5, {"x": 0.5, "y": 0.5}), ["x", "y"], ("decisions", "decisions[1]")),
+        ((2, "x", 0.5, [0.5, "half"]), ["x", "y"], ("decisions", "decisions[1]", "half")),
+        ((2, "x", 0.5, np.full((1, 2), 0.5)), ["x", "y"], ("decisions", "decisions[1]")),
+        ((2, "x", 0.5, [0.5, 0.4]), ["x", "y"], ("distributions", "distributions[1]", 0.4)),
+        ((2, "x", 0.5, [1.5, -0.5]), ["x", "y"], ("distributions", "distributions[1]", 1.5)),
+        ((2, "x", 0.5, [0.25, 0.75]), ["x", "y"], ("propensities", "propensities[1]", 0.5, 0.25)),
+    ],
+)
+def test_probabilities_that_cannot_be_are_refused(
+    decision: tuple[Any, ...], labels: list[str] | None, message: tuple[Any, ...]
+) -> None:
+    with refused(*message):
+        Log.from_decisions([(1, "x", 0.5), decision], rewards={}, labels=labels)
+
+
+def test_a_small_floor_is_kept_as_closely_as_a_large_one() -> None:
+    assert small(propensities=np.array([0.5, 0.5, 0.7, 0.3 - 5e-7]), floors=(0.3, 0.3)).floors == (0.3, 0.3)
+    with refused("floors", 1e-9, 1e-7):
+        small(propensities=np.array([0.5, 0.5, 0.7, 1e-9]), floors=(1e-7, 1e-7))
+
+
+@pytest.mark.parametrize(
+    ("floors", "message"),
+    [
+        ((0.5,), ("floors", 1, 2)),
+        ((0.5, 0.6), ("floors", 1.1)),
+        ((0.5, -0.1), ("floors[1]", -0.1)),
+        ((0.0, 0.6), ("floors", "propensities[1]", 0.5, 0.6)),
+    ],
+)
+def test_floors_that_were_not_kept_are_refused(floors: tuple[float, ...], message: tuple[Any, ...]) -> None:
+    with refused(*message):
+        small(floors=floors)
+
+
+def test_a_floor_and_fixed_shares() -> None:
+    log = small()
+    assert log.with_floor(0.3).floors == (0.3, 0.3)
+    fixed = small(propensities=np.full(4, NAN)).with_shares([0.25, 0.75])
+    assert fixed.propensities.tolist() == [0.25, 0.75, 0.75, 0.25]
+    assert fixed.floors == (0.25, 0.75)
+    assert fixed.distributions is not None
+    assert fixed.distributions.tolist() == [[0.25, 0.75]] * 4
+    for shares in ([0.5, 0.4], [1.0, 0.0], [1.0]):
+        with refused("shares", shares[0]):
+            log.with_shares(shares)
+
+
 @pytest.mark.parametrize(
     ("decisions", "outcomes", "message"),
     [

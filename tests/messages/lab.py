@@ -51,6 +51,16 @@ LEFT = Log.from_arrays(
     changes=[(120, "c", False)],
 )  # fmt: skip
 MANY = Log.from_arrays(list(range(30)) * 4, [0.0, 1.0] * 60)
+TWICE = Log.from_arrays(
+    ["a", "b"] * 600, [1.0, 0.0] * 300 + [0.0, 1.0] * 300, distributions=[[0.5, 0.5]] * 800 + [[0.6, 0.4]] * 400,
+)  # fmt: skip
+"""For 600 decisions a is better, then b is; the choice was not always as open."""
+PARTLY = Log.from_arrays(
+    ["a", "b", "c"] * 40, [1.0, 0.0, 0.0] * 40, distributions=[[0.25, 0.25, 0.5]] * 90 + [[np.nan] * 3] * 30,
+)  # fmt: skip
+ALONE = Log.from_arrays(
+    ["a", "b", "c"] * 200, [1.0, 0.0, 0.0] * 200, distributions=[[0.5, 0.5, 0], [0.5, 0.5, 0], [0, 0, 1]] * 200,
+)  # fmt: skip
 EVEN = Log.from_arrays(["a", "b"] * 200, [1.0, 0.0, 0.0, 1.0] * 100, propensities=[0.5] * 400)
 
 
@@ -120,7 +130,12 @@ CASES: dict[str, Case] = {
     "estimates: equal arms": lambda _: told()(EQUAL),
     "estimates: two better than the control": lambda _: told(control="a")(CLOSE),
     "estimates: not yet": lambda _: told()(NEARLY),
-    "estimates: weighted": lambda _: told(method="weighted")(NEARLY),
+    "estimates: not yet, by betting": lambda _: told(method="betting")(NEARLY),
+    "estimates: a winner, fixed shares": lambda _: told(control="a", assigned="uniform")(CLEAR),
+    "estimates: a winner, open averages": lambda _: told()(TWICE.head(600)),
+    "estimates: a winner that is no more": lambda _: told()(TWICE),
+    "estimates: some shares are not known": lambda _: told()(PARTLY),
+    "estimates: an arm that is not compared": lambda _: told()(ALONE),
     "estimates: aipw": lambda _: told(method="aipw")(
         Log((0, 1), NEARLY.arms, NEARLY.rewards, NEARLY.propensities, distributions=np.full((200, 2), 0.5))
     ),
@@ -132,9 +147,20 @@ CASES: dict[str, Case] = {
     "estimates: bounded, in minutes": lambda _: told(outcomes="bounded", scale=MINUTES)(LATE),
     "estimates: nothing": lambda _: told()(NOTHING),
     "estimates: an arm that left": lambda _: told()(LEFT),
-    "estimates: an arm that left, weighted": lambda _: told(method="weighted")(LEFT),
+    "estimates: an arm that left, fixed shares": lambda _: told()(
+        dataclasses.replace(LEFT, distributions=np.full((120, 3), 1 / 3))
+    ),
     "estimates: many arms": lambda _: told()(MANY),
-    "estimates: no propensities": lambda _: estimates(CLEAR, method="weighted"),
+    "estimates: too many arms": lambda _: estimates(
+        Log.from_arrays(list(range(33)), [1.0] * 33), method="randomisation"
+    ),
+    "estimates: no propensities": lambda _: estimates(CLEAR, method="randomisation"),
+    "estimates: assigned": lambda _: estimates(CLEAR, assigned="shares"),
+    "estimates: assigned, an unknown arm": lambda _: estimates(CLEAR, assigned={"a": 0.5, "d": 0.5}),
+    "estimates: assigned, no sum of 1": lambda _: estimates(CLEAR, assigned={"a": 0.5, "b": 0.4}),
+    "estimates: assigned besides propensities": lambda _: estimates(NEARLY, assigned="uniform"),
+    "estimates: a floor that was not kept": lambda _: estimates(PARTLY, floor=0.3),
+    "estimates: floors beyond 1": lambda _: estimates(CLEAR, floor=0.5),
     "estimates: no distributions": lambda _: estimates(NEARLY, method="aipw"),
     "estimates: alpha": lambda _: estimates(CLEAR, alpha=0.0),
     "estimates: an unknown control": lambda _: estimates(CLEAR, control="d"),

@@ -123,6 +123,16 @@ CASES: dict[str, Case] = {
     "logs: no rewards": lambda _: Log.from_arrays([0, 1]),
     "logs: a reward": lambda _: Log.from_arrays([0, 1], [1.5, 0.0]),
     "logs: a propensity": lambda _: Log.from_arrays([0, 1], [1.0, 0.0], propensities=[0.5, 0.0]),
+    "logs: parts of a decision": lambda _: Log.from_decisions([(1,)], rewards={}),
+    "logs: a distribution without labels": lambda _: Log.from_decisions([(1, "a", 0.5, [0.5, 0.5])], rewards={}),
+    "logs: a distribution of too few arms": lambda _: Log.from_decisions(
+        [(1, "a", 0.5, [1.0])], rewards={}, labels=["a", "b"]
+    ),
+    "logs: a distribution": lambda _: Log.from_arrays([0, 1], [1.0, 0.0], distributions=[[0.5, 0.5], [0.5, 0.4]]),
+    "logs: another propensity": lambda _: Log.from_arrays(
+        [0, 1], [1.0, 0.0], propensities=[0.5, 0.25], distributions=[[0.5, 0.5], [0.5, 0.5]]
+    ),
+    "logs: floors": lambda _: Log.from_arrays([0, 1], [1.0, 0.0], floors=[0.5]),
     "logs: a shape": lambda _: Log.from_arrays([0, 1], [1.0, 0.0], waits=[0.0]),
     "logs: a deadline in time": lambda _: Log.from_arrays([0, 1], [1.0, 0.0]).with_deadline_after(5.0, 1.0),
     "changes: too few arms at first": lambda _: changed((1, 1, True)),

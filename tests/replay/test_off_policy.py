@@ -25,6 +25,7 @@ from belated.replay.off_policy import (
     effective_size,
     gamma_quantile,
     hardly,
+    margin,
     martingale_interval,
     rare,
     sums,
@@ -37,6 +38,13 @@ OBP = json.loads((Path(__file__).parents[1] / "data" / "obp.json").read_text())
 """Values of the package obp on the Open Bandit sample, with the distributions that it simulated."""
 
 Z = NormalDist().inv_cdf(0.975)
+
+
+def test_the_margin_is_where_the_mixture_is_exp_level() -> None:
+    squares = np.array([0.0, 3.0, 1e4])
+    penalties = -np.log1p(-SHARES) - SHARES
+    capital = np.exp(np.outer(margin(squares, 4.0), SHARES) - np.outer(squares, penalties)) @ WEIGHTS
+    np.testing.assert_allclose(np.log(capital), 4.0, rtol=1e-9)
 
 
 def small() -> Log:
@@ -272,7 +280,7 @@ def three_arms(propensities: Sequence[float] = (0.5, 0.25, 0.25), **more: Any) -
         (three_arms(), [0.5, 0.25, 0.25], ("'c'", "0.25")),
         (three_arms((1.0, 0.5, 0.5)), [0.5, 0.5, 0.0], ("decision 1 ", "'a'", "0.5")),
         (
-            three_arms(distributions=np.tile([[0.5, 0.25, 0.25], [0.0, 1.0, 0.0]], (20, 1))),
+            three_arms((0.5, 1.0, 0.25), distributions=np.tile([[0.5, 0.25, 0.25], [0.0, 1.0, 0.0]], (20, 1))),
             [0.5, 0.5, 0.0],
             ("'a'", "decision 2,"),
         ),

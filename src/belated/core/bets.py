@@ -1,4 +1,5 @@
-"""Bets of fixed shares on the recorded randomisation, decision by decision: the compiled half of `belated.inference.bets`.
+"""Bets of fixed shares on the recorded randomisation, decision by decision: the compiled half of
+`belated.inference.bets`.
 
 A row of bets is about one statement. At each decision it has an x in (-1, 1), and the wealth of bet j is multiplied by
 1 + kappa_j x for the statement itself, and by 1 - kappa_j x for its opposite. The bets and their weights are fixed.
@@ -28,10 +29,11 @@ LOG_UNIT = 256.0 * math.log(2.0)
 # What a row adds up.
 WEIGHT = 0  # v, the weight of each decision
 GAIN = 1  # x
-SHORT = 2  # decisions that weigh less than the most that one may weigh
+UNLIKE = 2  # decisions that weigh something else than the first one
 UPDATES = 3  # since wealth was last scaled back
 OFFSET = 4  # of an arm's own mean: the centres that x was measured from
-SUMS = 5
+FIRST = 5  # the weight of the first decision
+SUMS = 6
 
 # What all decisions add up to.
 OUTCOMES = 0
@@ -93,6 +95,7 @@ class State(NamedTuple):
 def _bet(table: Table, row: int, up: float, down: float) -> None:
     """Multiply the wealth of a row: `up` is x for the statement, `down` for its opposite."""
     wealth, shifts, sums = table.wealth, table.shifts, table.sums
+    up, down = max(up, -1.0), max(down, -1.0)  # wrong propensities may not make wealth negative
     for j in range(KAPPAS.size):
         wealth[row, 0, j] *= 1.0 + KAPPAS[j] * up
         wealth[row, 1, j] *= 1.0 + KAPPAS[j] * down
@@ -143,6 +146,17 @@ def _place(table: Table, row: int, factor: float, reward: float, centre: float) 
 
 
 @kernel(inline=True)
+def _note_weight(sums: Matrix, row: int, weight: float) -> None:
+    """Add the weight of a decision up, and note whether it is that of the first one."""
+    first = sums[row, FIRST]
+    if first == 0.0 and sums[row, WEIGHT] == 0.0:
+        sums[row, FIRST] = first = weight
+    if weight <= 0.0 or abs(weight - first) > first * (1.0 - _ROUNDING):
+        sums[row, UNLIKE] += 1.0
+    sums[row, WEIGHT] += weight
+
+
+@kernel(inline=True)
 def pair_weight(first: float, second: float, cap: float) -> float:
     """Return what a decision between two arms of these probabilities weighs; a cap of 0 is none."""
     if cap > 0.0 and min(first, second) >= cap * _ROUNDING:
@@ -167,14 +181,11 @@ def _compare(state: State, arm: int, reward: float, chances: Vector, pooled: flo
                 continue
             row = hi * (hi - 1) // 2 + lo
             cap = state.caps[lo, hi]
-            weight = cap  # where nothing but a floor is known
-            if not is_blind:
-                weight = pair_weight(chances[lo], chances[hi], cap)
-                if weight != cap:
-                    sums[row, SHORT] += 1.0
+            # where nothing but a floor is known, it is what the decision weighs
+            weight = cap if is_blind else pair_weight(chances[lo], chances[hi], cap)
+            _note_weight(sums, row, weight)
             if weight <= 0.0:
                 continue
-            sums[row, WEIGHT] += weight
             factor = weight / chances[arm]
             if arm == lo or arm == hi:
                 _place(state.pairs, row, factor if arm == lo else -factor, reward, pooled)
@@ -201,21 +212,21 @@ def _compare_play(state: State, arm: int, reward: float, chances: Vector, pooled
     least = math.inf
     for k in range(n_arms):
         count += state.present[k]
-        if state.present[k] == 1 and not is_blind:
-            least = min(least, chances[k])
+        if state.present[k] == 1:  # without the probabilities their floors
+            floor = state.play_caps[1 + k] / (1.0 + state.play_caps[1 + k])
+            least = min(least, floor if is_blind else chances[k])
     for row in range(n_arms + 1):
         if row > 0 and state.present[row - 1] == 0:
             continue
         cap = state.play_caps[row]
-        if is_blind:
-            weight = cap
-        else:
-            weight = min(cap, play_weight(least if row == 0 else chances[row - 1], 1.0 / count if row == 0 else 1.0))
-            if weight < cap * _ROUNDING:
-                sums[row, SHORT] += 1.0
+        weight = cap
+        if row == 0:
+            weight = min(cap, play_weight(least, 1.0 / count))
+        elif not is_blind:
+            weight = min(cap, play_weight(chances[row - 1], 1.0))
+        _note_weight(sums, row, weight)
         if weight > 0.0:
             instead = 1.0 / count if row == 0 else (1.0 if row - 1 == arm else 0.0)
-            sums[row, WEIGHT] += weight
             _place(state.plays, row, weight * (1.0 - instead / chances[arm]), reward, pooled)
 
 

@@ -9,7 +9,6 @@ the order of decisions, as far as they are settled,
 y being the reward, c the mean reward of earlier decisions, and v <= min(p_a, p_b) a weight that is known before the
 draw. Given the past, E[x] = v (mu_a - mu_b) =: v delta, and |x| < 1. For every fixed kappa in (0, 1), 1 + kappa v delta
 <= exp(kappa v delta), so
-so
 
     prod (1 + kappa x) exp(-kappa sum of v delta)
 
@@ -107,23 +106,23 @@ class Bets:
             larger[tuple(slice(size) for size in smaller.shape)] = smaller
         new.present[-1] = 0
         new.play_caps[-1] = 1.0
-        new.totals[core.GUARANTEED] = 0.0
 
     def change(self, arm: int, present: bool) -> None:
         """Let an arm come or leave."""
         self.state.present[arm] = present
         if present and not self.ever[arm]:
             self.ever[arm] = True
+            self.state.totals[core.GUARANTEED] = 0.0
             self._give_part(arm)
 
     def _give_part(self, newcomer: int) -> None:
         """Give an arm that comes a part of the wealth against each other arm, and the others a part of that against it.
 
-        It takes 1 / (K - 1) of what the arms that are there have now, and no more than it would have begun with: a false
-        statement about it is then no likelier than about the first arms.
+        It takes 1 / (K - 1) of what the arms that are there have now, and no more than it would have begun with: a
+        false statement about it is then no likelier than about the first arms.
         """
         scales, present = self.state.scales, self.present.copy()
-        n_arms, count = len(present), int(np.count_nonzero(present))
+        count = int(np.count_nonzero(present))
         most = 1.0 / (max(count, self.first_arms) - 1)
         present[newcomer] = False
         for arm in np.flatnonzero(self.ever).tolist():
@@ -138,7 +137,7 @@ class Bets:
             part = min(1.0 / max(count - 1, 2), math.exp(min(math.log(most) - total, 0.0)))
             scales[others, arm] += math.log1p(-part)
             scales[newcomer, arm] = total + math.log(part)
-        scales[:, newcomer] = -math.log(n_arms - 1.0)
+        scales[self.ever, newcomer] = -math.log(np.count_nonzero(self.ever) - 1.0)
 
     def add(self, arms: Integers, rewards: Floats, chances: Floats) -> None:
         """Go on by some decisions; chances: the probability of every arm at each of them, nan where it is not known."""
@@ -157,16 +156,12 @@ class Bets:
         """Return the log of the wealth of 'a is better than b', as a part of all wealth against b."""
         return float(self.state.evidence[a, b] + self.state.scales[a, b])
 
-    def least_evidence(self, a: int) -> float:
-        """Return the least evidence that an arm is better than each other arm that is there."""
-        others = self.present.copy()
-        others[a] = False
+    def least_evidence(self, a: int, others: Integers) -> float:
+        """Return the least evidence that an arm is better than each of some others."""
         return float((self.state.evidence[a, others] + self.state.scales[a, others]).min())
 
-    def against(self, b: int) -> float:
-        """Return the log of all wealth against an arm: that it is not the best of those that are there."""
-        others = self.present.copy()
-        others[b] = False
+    def against(self, b: int, others: Integers) -> float:
+        """Return the log of the wealth of some others against an arm: that it is not the best among them."""
         return _log_sum(self.state.evidence[others, b] + self.state.scales[others, b])
 
     def needed(self, alpha: float) -> float:
@@ -183,7 +178,7 @@ class Bets:
 
     def is_plain(self, a: int, b: int) -> bool:
         """Return whether all decisions weigh the same in the comparison of two arms."""
-        return self.blind == 0 and self.state.pairs.sums[self.pair(a, b)[0], core.SHORT] == 0.0
+        return self.blind == 0 and self.state.pairs.sums[self.pair(a, b)[0], core.UNLIKE] == 0.0
 
     def difference(self, a: int, b: int) -> float:
         """Return the estimate of the average difference between the means of two arms; nan: never compared."""
@@ -210,7 +205,7 @@ class Bets:
 
     def is_play_plain(self, control: int | None) -> bool:
         """Return whether all decisions weigh the same in `play`."""
-        return self.blind == 0 and self.state.plays.sums[0 if control is None else 1 + control, core.SHORT] == 0.0
+        return self.blind == 0 and self.state.plays.sums[0 if control is None else 1 + control, core.UNLIKE] == 0.0
 
     def means(self, levels: Floats) -> tuple[Floats, Floats]:
         """Return the ends of intervals for each arm's average mean over the decisions in which it was played."""

@@ -173,7 +173,10 @@ class Estimates:
         shown = "" if self.progress is None else f" The evidence is {100 * self.progress:.0f} % of what is needed."
         verdict += shown
         if self.named is not None:
-            verdict += f" {self.named[0]} was ahead when it was named, after {number(self.named[1])} decisions."
+            arm, decisions = self.named
+            verdict += (
+                f" {arm} was ahead when it was named: after {number(decisions)} decisions there was enough evidence."
+            )
         better = [str(each.arm) for each in self.differences if self._is_better(each.difference)]
         if better and self.control is not None:
             verdict += f" Better than {self.control}: {', '.join(better)}."

@@ -48,9 +48,10 @@ class Randomisation(Method):
                 "method",
             )
         self.bets: Bets = stream.bets
-        known = stream.tally.known
         with np.errstate(invalid="ignore"):
-            self.means = np.where(known > 0, stream.tally.rewards / known, np.nan)
+            self.means = np.where(
+                stream.decisions > 0, (stream.tally.rewards + 0.5 * stream.unknown) / stream.decisions, np.nan
+            )
 
     @property
     def leader(self) -> int | None:
@@ -58,10 +59,14 @@ class Randomisation(Method):
         if not self.bets.compared:
             return None
         present = np.flatnonzero(self.present).tolist()
-        surest = max(present, key=self.bets.least_evidence)
-        if self.bets.least_evidence(surest) > 0.0:
+        surest = max(present, key=self._least_evidence)
+        if self._least_evidence(surest) > 0.0:
             return surest
         return max(present, key=self._advantage)
+
+    def _least_evidence(self, arm: int) -> float:
+        """Return the least evidence that an arm is better than each of its rivals, those to come next included."""
+        return self.bets.least_evidence(arm, self.rivals(arm))
 
     def _advantage(self, arm: int) -> float:
         """Return by how much an arm is better than each of the others it was compared with, the mean of that."""
@@ -73,7 +78,11 @@ class Randomisation(Method):
     def candidates(self) -> list[int]:
         """The arms that are not ruled out as the best: all best arms are among them with probability 1 - alpha."""
         needed = math.log(1.0 / self.options.alpha)
-        return [arm for arm in np.flatnonzero(self.present).tolist() if self.bets.against(arm) < needed]
+        return [arm for arm in np.flatnonzero(self.present).tolist() if self._against(arm) < needed]
+
+    def _against(self, arm: int) -> float:
+        """Return the evidence that one of its rivals is better than an arm."""
+        return self.bets.against(arm, self.rivals(arm))
 
     @property
     def is_plain(self) -> bool:
@@ -103,14 +112,14 @@ class Randomisation(Method):
 
     def p_value(self, leader: int) -> float:
         """Return the least alpha at which an arm wins now: K / E, E the least evidence against another arm."""
-        return min(1.0, math.exp(min(self.bets.needed(1.0) - self.bets.least_evidence(leader), 0.0)))
+        return min(1.0, math.exp(min(self.bets.needed(1.0) - self._least_evidence(leader), 0.0)))
 
     def margins(self, leader: int) -> Floats:
         return np.array([self.bets.evidence(leader, each) for each in self.rivals(leader).tolist()])
 
     def progress(self, leader: int) -> float:
         rivals = len(self.rivals(leader))
-        had, needed = self.bets.least_evidence(leader) + math.log(rivals), self.bets.needed(self.options.alpha)
+        had, needed = self._least_evidence(leader) + math.log(rivals), self.bets.needed(self.options.alpha)
         return min(max(had / (needed + math.log(rivals)), 0.0), 1.0)
 
     def more(self, leader: int) -> forecast.Range | None:

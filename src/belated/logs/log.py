@@ -124,7 +124,8 @@ class Log:
         if not self.changes and sum(floors) > 1.0 + _TOLERANCE:
             raise InvalidValue(f"floors sum to {sum(floors):g}; at most 1 is possible", "floors")
         least = np.append(floors, np.zeros(len(self.labels) - len(floors)))[self.arms]
-        wrong = self.propensities < least - _TOLERANCE
+        # bets divide the floor by the propensity: of a small one no more than a hundredth may be missing
+        wrong = self.propensities < least - np.minimum(_TOLERANCE, 0.01 * least)
         if wrong.any():
             k = int(np.argmax(wrong))
             raise InvalidValue(
@@ -208,15 +209,20 @@ class Log:
     ) -> "Log":
         """Return the log of a list of decisions, in the order in which they were made, and of their outcomes.
 
-        A decision is a `Decision`, or (id, arm), or (id, arm, propensity). Where ids are whole numbers, such as rounds,
-        they must grow. Outcomes are told by the id of their decision, as a mapping or as pairs. `labels` and
-        `changes` are as in `from_arrays`.
+        A decision is a `Decision`, or (id, arm), or (id, arm, propensity), or (id, arm, propensity, distribution):
+        the probability of every arm, in the order of `labels`, as `bandit.distribution` gives it right after the
+        decision. `labels` are needed then, and arms that were still to come may be missing from the end of a
+        distribution. Where ids are whole numbers, such as rounds, they must grow. Outcomes are told by the id of their
+        decision, as a mapping or as pairs. `labels` and `changes` are as in `from_arrays`.
         """
         rows = [tuple(decision) for decision in decisions]
+        changes = list(changes)
         for k, row in enumerate(rows):
-            if len(row) not in (2, 3):
+            if len(row) not in (2, 3, 4):
                 raise InvalidValue(
-                    f"decisions[{k}] is {row!r}; (id, arm) or (id, arm, propensity) is needed", "decisions"
+                    f"decisions[{k}] is {row!r}; (id, arm), (id, arm, propensity) or"
+                    " (id, arm, propensity, distribution) is needed",
+                    "decisions",
                 )
         ids = [row[0] for row in rows]
         index = {id: k for k, id in enumerate(ids)}
@@ -234,12 +240,12 @@ class Log:
                         "decisions",
                     )
         values = [_by_id(index, name, given) for name, given in (("rewards", rewards), ("losses", losses))]
-        propensities = [row[2] if len(row) == 3 else None for row in rows]
         return cls.from_arrays(
             [row[1] for row in rows],
             values[0],
             losses=values[1],
-            propensities=propensities,
+            propensities=[row[2] if len(row) > 2 else None for row in rows],
+            distributions=_distributions(rows, labels, changes),
             labels=labels,
             changes=changes,
         )
@@ -379,6 +385,37 @@ def _changes(names: tuple[Arm, ...], changes: Iterable[tuple[int, Arm, bool]]) -
             raise InvalidValue(f"changes has the arm {arm!r}; known are {', '.join(map(repr, names))}", "changes")
         found.append(Change(after, place[arm], present))
     return tuple(found)
+
+
+def _distributions(
+    rows: Sequence[tuple[Any, ...]], labels: Sequence[Arm] | None, changes: Sequence[tuple[int, Arm, bool]]
+) -> Floats | None:
+    """Return the fourth parts of decisions, the probability of every arm: nan where it is not known; None where no
+    decision has one.
+    """
+    known = {k: row[3] for k, row in enumerate(rows) if len(row) == 4 and row[3] is not None}
+    if not known:
+        return None
+    if labels is None:
+        raise InvalidValue("labels is None; with distributions the arms are needed in their order", "labels")
+    names = tuple(labels)
+    least, most = arms_at_first(len(names), _changes(names, changes)), len(names)
+    needed = f"{most}" if least == most else f"{least} to {most}"
+    found = np.full((len(rows), most), np.nan)
+    for k, distribution in known.items():
+        try:
+            shares = np.array(distribution, dtype=np.float64)
+        except (TypeError, ValueError):
+            shares = np.zeros(())
+        if shares.ndim != 1 or not least <= shares.size <= most:
+            raise InvalidValue(
+                f"decisions[{k}] has the distribution {distribution!r}; {needed} probabilities are needed, one for each"
+                " arm",
+                "decisions",
+            )
+        found[k, : shares.size] = shares
+        found[k, shares.size :] = 0.0
+    return found
 
 
 def _rewards(rewards: Values | None, losses: Values | None) -> Floats:

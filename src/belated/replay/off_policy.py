@@ -22,11 +22,14 @@ from numpy.typing import NDArray
 
 from belated.errors import InvalidValue, check_alpha
 from belated.inference import Estimate
-from belated.inference.weighted_sums import margin
+from belated.inference.capital import LOG_WEIGHTS, SHARES
 from belated.logs import Log
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+
+_PENALTIES = -np.log1p(-SHARES) - SHARES
+_HALVINGS = 60
 
 ESTIMATORS = ("ips", "snips", "dr")
 FEWEST = 20
@@ -140,8 +143,15 @@ def bernstein(weighted: Floats, largest: float, alpha: float) -> tuple[float, fl
 def martingale_interval(rewards: Floats, weights: Floats, alpha: float) -> tuple[float, float]:
     """Return an interval for the mean that holds however propensities depended on earlier outcomes.
 
-    The bounds of `belated.inference.weighted_sums` for X_i = w_i r_i from below and w_i (1 - r_i) from above, whose
-    means given the past are v and 1 - v; c_i is the weighted mean of the rewards before row i.
+    With X_i >= 0 whose mean given the past is v, any c_i in [0, 1] known before row i, and any lambda in [0, 1),
+
+        exp( lambda sum of (X_i - v) - psi(lambda) sum of (X_i - c_i)^2 ),     psi(l) = -log(1 - l) - l,
+
+    is at most a fair game: exp(lambda y - psi(lambda) y^2) <= 1 + lambda y for y >= -1 (Fan, Grama & Liu 2015). A
+    mixture over lambda bounds v from below, for every number of rows at once (Ville's inequality): an
+    empirical-Bernstein confidence sequence of the kind of Waudby-Smith, Wu, Ramdas, Karampatziakis & Mineiro (2024).
+    X_i = w_i r_i gives the bound from below, and w_i (1 - r_i), of mean 1 - v, the one from above; c_i is the weighted
+    mean of the rewards before row i. No bound on the weights is needed.
     """
     before = np.concatenate([np.zeros((2, 1)), np.cumsum([weights * rewards, weights], axis=1)[:, :-1]], axis=1)
     centre = (before[0] + 0.5) / (before[1] + 1.0)
@@ -152,6 +162,21 @@ def martingale_interval(rewards: Floats, weights: Floats, alpha: float) -> tuple
         squares = np.array([float(((weighted - middle) ** 2).sum())])
         ends.append(max(float(weighted.sum()) - float(margin(squares, needed)[0]), 0.0) / rewards.size)
     return min(ends[0], 1.0), max(1.0 - ends[1], 0.0)
+
+
+def margin(squares: Floats, level: float) -> Floats:
+    """Return the distance of a sum from its mean at which the mixture's capital is exp(level), by sums of squares."""
+    low = np.zeros(squares.size)
+    # one lambda alone, with its weight, is a bound from above
+    high = ((level - LOG_WEIGHTS + np.outer(squares, _PENALTIES)) / SHARES).min(axis=1)
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        logs = np.outer(middle, SHARES) - np.outer(squares, _PENALTIES) + LOG_WEIGHTS
+        top = logs.max(axis=1)
+        capital = top + np.log(np.exp(logs - top[:, None]).sum(axis=1))
+        low = np.where(capital < level, middle, low)
+        high = np.where(capital < level, high, middle)
+    return high
 
 
 def clipped(value: float, half: float) -> Estimate:

@@ -86,7 +86,12 @@ OPERATIONS = [
         query=(
             Query("alpha", "how probably each kind of statement may be wrong", default="0.05", kind="share"),
             Query("control", "the label of an arm to compare the others with", default="", kind="text"),
-            Query("method", "auto: for means that move, where it can be used", ("auto", "randomisation", "betting"), "auto"),
+            Query(
+                "method",
+                "auto: for means that move, where it can be used",
+                ("auto", "randomisation", "betting"),
+                "auto",
+            ),
             Query(
                 "outcomes",
                 "`settled`: decisions in order, as far as all have outcomes; `arrived`: all outcomes, right only if"
