@@ -16,6 +16,7 @@ from belated.logs import Log
 from belated.logs.changes import Change
 from belated.logs.public import DATA, missing, read_open_bandit
 from belated.replay import learner_values, off_policy, value_of
+from belated.replay.martingale import margin, martingale_interval
 from belated.replay.off_policy import (
     ADAPTIVE,
     FEWEST,
@@ -25,7 +26,6 @@ from belated.replay.off_policy import (
     effective_size,
     gamma_quantile,
     hardly,
-    martingale_interval,
     rare,
     sums,
     weighted,
@@ -333,6 +333,13 @@ def test_the_interval_of_a_martingale_by_hand() -> None:
         squares = sum((weights * part - np.array(middles)) ** 2)
         capital = WEIGHTS @ np.exp(SHARES * above - (-np.log1p(-SHARES) - SHARES) * squares)
         assert capital == pytest.approx(2.0 / alpha, rel=1e-9)
+
+
+def test_the_margin_is_where_the_capital_is_exp_level() -> None:
+    squares = np.array([0.0, 3.0, 1e4])
+    penalties = -np.log1p(-SHARES) - SHARES
+    capital = np.exp(np.outer(margin(squares, 4.0), SHARES) - np.outer(squares, penalties)) @ WEIGHTS
+    assert np.log(capital) == pytest.approx(np.full(3, 4.0), rel=1e-9)
 
 
 @pytest.mark.parametrize("learner", ["thompson", "guarded"])

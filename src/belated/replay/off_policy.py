@@ -8,7 +8,7 @@ With w_i = p_i / pi_i, and q any predictions of rewards that do not depend on ro
     dr      mean of sum_a p(a) q(a) + w_i (r_i - q(arm_i))        (Robins, Rotnitzky & Zhao 1994; Dudik et al. 2011)
 
 Normal intervals need rows that are drawn independently. Where propensities follow earlier outcomes, as those of a
-learner do, sums of w_i r_i are far from normal, but their errors are still a martingale: `martingale_interval`.
+learner do, sums of w_i r_i are far from normal, but their errors are still a martingale: `belated.replay.martingale`.
 
 The effective sample size is (sum w)^2 / sum w^2 (Kish 1965): as many rows decided by the target would tell as much.
 """
@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from belated.errors import InvalidValue, check_alpha
 from belated.inference import Estimate
-from belated.inference.weighted_sums import margin
 from belated.logs import Log
+from belated.replay.martingale import martingale_interval
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -135,23 +135,6 @@ def bernstein(weighted: Floats, largest: float, alpha: float) -> tuple[float, fl
     x = math.log(3.0 / alpha)
     half = math.sqrt(2.0 * float(weighted.var()) * x / weighted.size) + 3.0 * largest * x / weighted.size
     return max(float(weighted.mean()) - half, 0.0), min(float(weighted.mean()) + half, 1.0)
-
-
-def martingale_interval(rewards: Floats, weights: Floats, alpha: float) -> tuple[float, float]:
-    """Return an interval for the mean that holds however propensities depended on earlier outcomes.
-
-    The bounds of `belated.inference.weighted_sums` for X_i = w_i r_i from below and w_i (1 - r_i) from above, whose
-    means given the past are v and 1 - v; c_i is the weighted mean of the rewards before row i.
-    """
-    before = np.concatenate([np.zeros((2, 1)), np.cumsum([weights * rewards, weights], axis=1)[:, :-1]], axis=1)
-    centre = (before[0] + 0.5) / (before[1] + 1.0)
-    needed = math.log(2.0 / alpha)
-    ends = []
-    for part, middle in ((rewards, centre), (1.0 - rewards, 1.0 - centre)):
-        weighted = weights * part
-        squares = np.array([float(((weighted - middle) ** 2).sum())])
-        ends.append(max(float(weighted.sum()) - float(margin(squares, needed)[0]), 0.0) / rewards.size)
-    return min(ends[0], 1.0), max(1.0 - ends[1], 0.0)
 
 
 def clipped(value: float, half: float) -> Estimate:
