@@ -9,8 +9,9 @@ import pytest
 
 from belated import learners, simulate
 from belated.environments import Bernoulli
+from belated.inference import Estimate
 from belated.logs import Log
-from belated.replay import LearnerValue, learner_values, values
+from belated.replay import LearnerValue, Range, learner_values, values
 from belated.replay.off_policy import wide_interval
 from belated.replay.values import METHODS, _half, _Pass, _summary, pass_counts
 from belated.simulation.intervals import student_quantile
@@ -50,6 +51,12 @@ def found_on(logs: int, learner: str, rows: int, means: list[float], longest: in
     return [learner_values(uniform_log(rng, rows, means, longest), [learner], seed=k)[0] for k, rng in enumerate(rngs)]
 
 
+def point(told: Estimate | Range | None) -> Estimate:
+    """Return what must be an estimate, and no range."""
+    assert isinstance(told, Estimate)
+    return told
+
+
 def coverage(found: list[LearnerValue], method: str, truth: float) -> float:
     return float(np.mean([each.estimates[method].low <= truth <= each.estimates[method].high for each in found]))
 
@@ -66,7 +73,7 @@ def test_learners_are_worth_what_they_are_worth_live(learner: str, monkeypatch: 
     monkeypatch.setattr(values, "pass_counts", lambda rows: (10, 20))
     found = found_on(40, learner, ROWS, MEANS, 99)
     for method in METHODS:
-        means = np.array([each.estimates[method].value for each in found])
+        means = np.array([point(each.estimates[method]).value for each in found])
         assert abs(means.mean() - WORTH[learner]) < 4.0 * means.std(ddof=1) / math.sqrt(40), method
         widths = [each.estimates[method].high - each.estimates[method].low for each in found]
         assert 0.75 < np.median(widths) / (2 * 1.96 * means.std(ddof=1)) < 2.0, method
@@ -116,10 +123,10 @@ def test_uniform_play_on_a_uniform_log(few_passes: None) -> None:
     log = uniform_log(np.random.default_rng(1), 1000, [0.4, 0.6])
     (found,) = learner_values(log, ["uniform"])
     mean = float(log.rewards.mean())
-    assert found.estimates["ips"].value == pytest.approx(mean, rel=1e-12)
-    assert found.estimates["snips"].value == pytest.approx(mean, rel=1e-12)
-    assert found.estimates["rejection"].value == pytest.approx(mean, abs=0.03)
-    assert found.estimates["dr"].value == pytest.approx(mean, abs=0.03)
+    assert point(found.estimates["ips"]).value == pytest.approx(mean, rel=1e-12)
+    assert point(found.estimates["snips"]).value == pytest.approx(mean, rel=1e-12)
+    assert point(found.estimates["rejection"]).value == pytest.approx(mean, abs=0.03)
+    assert point(found.estimates["dr"]).value == pytest.approx(mean, abs=0.03)
     assert found.effective_size == pytest.approx(1000.0)
     assert found.rounds == pytest.approx(500, abs=40)
     assert found.shares == pytest.approx((0.5, 0.5), abs=0.05)
@@ -142,7 +149,7 @@ def test_uniform_play_on_another_log(few_passes: None) -> None:
     assert found.rounds == pytest.approx(1200, abs=60)
     assert found.shares == pytest.approx((0.5, 0.5), abs=0.04)
     for method in METHODS:
-        value, low, high = found.estimates[method]
+        value, low, high = point(found.estimates[method])
         assert value == pytest.approx(0.5, abs=0.04)
         assert low < value < high
     weights = 0.5 / log.propensities
@@ -151,8 +158,8 @@ def test_uniform_play_on_another_log(few_passes: None) -> None:
 
 @pytest.mark.parametrize("everywhere", [False, True])
 def test_outcomes_that_are_missing_widen_intervals_to_both_sides(everywhere: bool, few_passes: None) -> None:
-    """A fifth is missing: the value lies between none and all of them being rewards, and is told to be in the middle.
-    Intervals reach from below the one to above the other.
+    """A fifth is missing: ranges reach from below what none of them being rewards makes to above what all make. They
+    have no value, and no learner is the best.
     """
     rng = np.random.default_rng(2)
     log = uniform_log(rng, 1000, [0.4, 0.6])
@@ -162,15 +169,18 @@ def test_outcomes_that_are_missing_widen_intervals_to_both_sides(everywhere: boo
         told = changed(told, waits=np.where(lost, np.inf, np.asarray(log.waits)))
     least, most = (float(np.where(lost, each, log.rewards).mean()) for each in (0.0, 1.0))
     (found,) = learner_values(told, ["uniform"])
-    for method in ("ips", "snips"):
-        value, low, high = found.estimates[method]
-        assert value == pytest.approx((least + most) / 2, rel=1e-12)
-        assert low < least - 0.01
-        assert high > most + 0.01
-    for method in ("rejection", "dr"):
-        value, low, high = found.estimates[method]
-        assert value == pytest.approx((least + most) / 2, abs=0.04)
-        assert low < least < most < high
+    assert found.estimates.keys() == set(METHODS)
+    for method, told in found.estimates.items():
+        assert isinstance(told, Range)
+        assert not hasattr(told, "value")
+        margin = 0.01 if method in ("ips", "snips") else 0.0
+        assert told.low < least - margin
+        assert told.high > most + margin
+    assert isinstance(found.gain, Range)
+    assert found.gain.low < 0.0 < found.gain.high
+    told_as_json = json.loads(json.dumps(found.as_dict(), allow_nan=False))
+    assert told_as_json["estimates"]["dr"] == {"value": None, **found.estimates["dr"]._asdict()}
+    assert told_as_json["gain"] == {"value": None, **found.gain._asdict()}
 
 
 def test_too_few_losses_if_what_is_missing_are_rewards(few_passes: None) -> None:
@@ -186,8 +196,8 @@ def test_the_gain_is_what_a_decision_is_worth_more_than_in_the_log(learner: str,
     log = uniform_log(np.random.default_rng(14), 900, [0.2, 0.7])
     (found,) = learner_values(log, [learner])
     assert found.gain is not None
-    assert found.gain.value == pytest.approx(found.estimates["dr"].value - log.rewards.mean(), abs=1e-12)
-    assert found.gain.low < found.gain.value < found.gain.high
+    assert point(found.gain).value == pytest.approx(point(found.estimates["dr"]).value - log.rewards.mean(), abs=1e-12)
+    assert found.gain.low < point(found.gain).value < found.gain.high
 
 
 @pytest.mark.parametrize("end", ["low", "high"])
@@ -201,9 +211,10 @@ def test_the_gain_is_as_uncertain_as_at_the_worse_end(end: str) -> None:
 
     noise = np.array([-2.0, -1.0, 0.0, 1.0, 2.0]) / 100
     resampled = [one(0.1 + each * (end == "low"), 0.3 + each * (end == "high")) for each in noise]
-    gain = _summary(learners.tune("uniform"), [one(0.1, 0.3)] * 3, resampled, 0.05).gain
+    gain = _summary(learners.tune("uniform"), [one(0.1, 0.3)] * 3, resampled, 0.05, is_known=False).gain
     half = student_quantile(4) * math.sqrt(2.5) / 100
-    assert gain == pytest.approx((0.2, 0.1 - half, 0.3 + half))
+    assert isinstance(gain, Range)
+    assert gain == pytest.approx((0.1 - half, 0.3 + half))
 
 
 def test_what_is_missing_is_never_learned_from(few_passes: None) -> None:
@@ -235,7 +246,7 @@ def test_alpha_is_the_width(few_passes: None) -> None:
     log = uniform_log(np.random.default_rng(6), 900, [0.3, 0.5])
     (narrow,), (wide,) = (learner_values(log, ["exp3"], alpha=alpha) for alpha in (0.5, 0.01))
     for method in METHODS:
-        assert narrow.estimates[method].value == wide.estimates[method].value
+        assert point(narrow.estimates[method]).value == point(wide.estimates[method]).value
         assert wide.estimates[method].low < narrow.estimates[method].low
         assert wide.estimates[method].high > narrow.estimates[method].high
 

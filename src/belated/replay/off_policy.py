@@ -41,6 +41,16 @@ RARE = 0.1
 """The largest mean of rewards that are taken for counts."""
 
 
+class Range(NamedTuple):
+    """Where a mean lies, where some rewards are missing that may be anything from 0 to 1: its interval alone.
+
+    No value within it is more likely than another, however many rewards are known.
+    """
+
+    low: float
+    high: float
+
+
 class OffPolicy(NamedTuple):
     """What a target is worth: the mean reward of a decision."""
 

@@ -21,7 +21,7 @@ from belated.errors import InvalidValue, check_alpha, check_count
 from belated.inference import Estimate
 from belated.learners import TunedLearner
 from belated.logs import Log
-from belated.replay.off_policy import ESTIMATORS, clipped, effective_size, hardly, sums, wide_interval
+from belated.replay.off_policy import ESTIMATORS, Range, clipped, effective_size, hardly, sums, wide_interval
 from belated.simulation.intervals import student_quantile
 from belated.simulation.parallel import available_cores
 from belated.simulation.rejection import LoggedRows, Rejection, compiled_offer
@@ -45,9 +45,9 @@ class LearnerValue(NamedTuple):
     learner: str
     rounds: float
     """Rows that became its rounds, the mean over passes."""
-    estimates: dict[str, Estimate]
-    """The mean reward of a decision, by each of `METHODS`."""
-    gain: Estimate | None
+    estimates: dict[str, Estimate | Range]
+    """The mean reward of a decision, by each of `METHODS`: ranges where rewards are missing."""
+    gain: Estimate | Range | None
     """By how much a decision is worth more than one of the log, by `dr`, on the same rows; None where it is refused."""
     effective_size: float
     """Of the weighted estimates: rows of its own that would tell as much. The mean over passes."""
@@ -61,10 +61,15 @@ class LearnerValue(NamedTuple):
     """Why there are no estimates; None if there are."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return everything as JSON takes it."""
-        estimates = {name: estimate._asdict() for name, estimate in self.estimates.items()}
-        gain = None if self.gain is None else self.gain._asdict()
+        """Return everything as JSON takes it. A range has None for its value."""
+        estimates = {name: as_json(estimate) for name, estimate in self.estimates.items()}
+        gain = None if self.gain is None else as_json(self.gain)
         return {**self._asdict(), "estimates": estimates, "gain": gain, "shares": list(self.shares)}
+
+
+def as_json(told: Estimate | Range) -> dict[str, float | None]:
+    """Return an estimate as JSON takes it, and a range as an estimate whose value is None."""
+    return told._asdict() if isinstance(told, Estimate) else {"value": None, **told._asdict()}
 
 
 def _refused(learner: str, reason: str) -> LearnerValue:
@@ -173,7 +178,7 @@ def _value(tuned: TunedLearner, rows: LoggedRows, n_arms: int, alpha: float, see
             drawn = LoggedRows._make([*(values[again] for values in rows[:4]), *rows[4:]])
         drawn = drawn._replace(draws=rng.random(size), thinning=rng.random(size))
         found.append(_one_pass(Rejection(tuned, n_arms, worth), drawn, n_arms, alpha))
-    return _summary(tuned, found[:plain], found[plain:], alpha)
+    return _summary(tuned, found[:plain], found[plain:], alpha, is_known=not np.isnan(rows.losses).any())
 
 
 def _one_pass(run: Rejection, rows: LoggedRows, n_arms: int, alpha: float) -> _Pass:
@@ -204,7 +209,10 @@ def _one_pass(run: Rejection, rows: LoggedRows, n_arms: int, alpha: float) -> _P
     )
 
 
-def _summary(tuned: TunedLearner, plain: Sequence[_Pass], resampled: Sequence[_Pass], alpha: float) -> LearnerValue:
+def _summary(
+    tuned: TunedLearner, plain: Sequence[_Pass], resampled: Sequence[_Pass], alpha: float, *, is_known: bool
+) -> LearnerValue:
+    """Return what passes over a log, and over resampled logs, say together. `is_known`: no reward is missing."""
     warning = plain[0].warning
     halves = [
         _half(
@@ -215,24 +223,24 @@ def _summary(tuned: TunedLearner, plain: Sequence[_Pass], resampled: Sequence[_P
         )
         for end in ("low", "high")
     ]
-    lows = np.nanmean([each.low for each in plain], axis=0)
-    highs = np.nanmean([each.high for each in plain], axis=0)
-    estimates = {}
+    lows = np.nanmean([each.low for each in plain], axis=0).tolist()
+    highs = np.nanmean([each.high for each in plain], axis=0).tolist()
+    estimates: dict[str, Estimate | Range] = {}
     for k, name in enumerate(METHODS):
-        value = float(lows[k] + highs[k]) / 2.0
-        low, high = clipped(float(lows[k]), float(halves[0][k])).low, clipped(float(highs[k]), float(halves[1][k])).high
+        low, high = clipped(lows[k], float(halves[0][k])).low, clipped(highs[k], float(halves[1][k])).high
         if warning is not None:
             low, high = min(low, plain[0].wide[0]), max(high, plain[0].wide[1])
-        estimates[name] = Estimate(value, low, high)
-    least, most = sorted((float(lows[-1]), float(highs[-1])))
+        estimates[name] = Estimate(lows[k], low, high) if is_known else Range(low, high)
+    least, most = sorted((lows[-1], highs[-1]))
     half = float(max(halves[0][-1], halves[1][-1]))
+    gain = Estimate(least, least - half, most + half) if is_known else Range(least - half, most + half)
     rounds = np.array([each.rounds for each in plain], dtype=np.float64)
     arms = np.stack([each.arms for each in plain])
     return LearnerValue(
         learner=tuned.label,
         rounds=float(rounds.mean()),
         estimates=estimates,
-        gain=Estimate((least + most) / 2.0, least - half, most + half),
+        gain=gain,
         effective_size=float(np.mean([each.effective_size for each in plain])),
         shares=tuple((arms.sum(axis=0) / max(arms.sum(), 1)).tolist()),
         skipped=float(np.mean([each.skipped / max(each.rounds, 1) for each in plain])),
