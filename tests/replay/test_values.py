@@ -170,17 +170,17 @@ def test_outcomes_that_are_missing_widen_intervals_to_both_sides(everywhere: boo
     least, most = (float(np.where(lost, each, log.rewards).mean()) for each in (0.0, 1.0))
     (found,) = learner_values(told, ["uniform"])
     assert found.estimates.keys() == set(METHODS)
-    for method, told in found.estimates.items():
-        assert isinstance(told, Range)
-        assert not hasattr(told, "value")
+    for method, value in found.estimates.items():
+        assert isinstance(value, Range)
+        assert not hasattr(value, "value")
         margin = 0.01 if method in ("ips", "snips") else 0.0
-        assert told.low < least - margin
-        assert told.high > most + margin
+        assert value.low < least - margin
+        assert value.high > most + margin
     assert isinstance(found.gain, Range)
     assert found.gain.low < 0.0 < found.gain.high
-    told_as_json = json.loads(json.dumps(found.as_dict(), allow_nan=False))
-    assert told_as_json["estimates"]["dr"] == {"value": None, **found.estimates["dr"]._asdict()}
-    assert told_as_json["gain"] == {"value": None, **found.gain._asdict()}
+    plain = json.loads(json.dumps(found.as_dict(), allow_nan=False))
+    assert plain["estimates"]["dr"] == {"value": None, **found.estimates["dr"]._asdict()}
+    assert plain["gain"] == {"value": None, **found.gain._asdict()}
 
 
 def test_too_few_losses_if_what_is_missing_are_rewards(few_passes: None) -> None:
