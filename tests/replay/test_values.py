@@ -24,6 +24,8 @@ WORTH = {"guarded": 0.46208, "thompson": 0.46358, "ucb": 0.43719}
 """Mean rewards over 500 rounds on these arms with delays of 0 to 99: of 8,000 simulations, standard errors of 0.0002.
 The slow test computes them again.
 """
+SHORT = [("thompson", 400, [0.3, 0.5]), ("ucb", 400, [0.3, 0.5])]
+"""Learners on logs of 400 rows, worth 200 rounds, with delays of 0 to 9."""
 RARE = [0.01, 0.03]
 RARELY_WORTH = {"guarded": 0.02373, "thompson": 0.02309, "ucb": 0.02067}
 """Over 300 rounds, delays of 0 to 19; standard errors below 0.0001."""
@@ -83,20 +85,28 @@ def test_learners_are_worth_what_they_are_worth_live(learner: str, monkeypatch: 
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("learner", WORTH)
-def test_intervals_hold_as_often_as_they_say(learner: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """300 logs: 92 to 98 %, two standard errors of 1.3 %."""
-    monkeypatch.setattr(values, "pass_counts", lambda rows: (40, 80))
-    losses = [1.0 - each for each in MEANS]
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize(("learner", "rows", "means"), [*((name, ROWS, MEANS) for name in WORTH), *SHORT])
+def test_intervals_hold_as_often_as_they_say(learner: str, rows: int, means: list[float]) -> None:
+    """400 logs, as many passes as ever: 92.8 to 98.5 % of the intervals hold. That is 95 %, less two standard errors of
+    1.1 %, or more; where a learner varies less than it seems to by most logs, intervals are wider than they need be.
+    """
+    rounds, longest = rows // len(means), 99 if rows == ROWS else 9
     live = simulate(
-        [learner], Bernoulli(losses), "uniform:low=0,high=99", rounds=500, replications=4000, checkpoints=[500]
+        [learner],
+        Bernoulli([1.0 - each for each in means]),
+        f"uniform:low=0,high={longest}",
+        rounds=rounds,
+        replications=4000,
+        checkpoints=[rounds],
     )
-    truth = max(MEANS) - live.regret[0, :, -1].mean() / 500
-    assert truth == pytest.approx(WORTH[learner], abs=0.0015)
-    found = found_on(300, learner, ROWS, MEANS, 99)
+    truth = max(means) - live.regret[0, :, -1].mean() / rounds
+    if rows == ROWS:
+        assert truth == pytest.approx(WORTH[learner], abs=0.0015)
+    found = found_on(400, learner, rows, means, longest)
     shares = {method: coverage(found, method, truth) for method in METHODS}
-    assert all(0.92 <= share <= 0.98 for share in shares.values()), shares
+    shares["gain"] = np.mean([ends.low <= truth - np.mean(means) <= ends.high for each in found if (ends := each.gain)])
+    assert all(0.928 <= share <= 0.985 for share in shares.values()), shares
 
 
 @pytest.mark.parametrize("learner", sampled(RARELY_WORTH, 1))
@@ -212,7 +222,7 @@ def test_the_gain_is_as_uncertain_as_at_the_worse_end(end: str) -> None:
     noise = np.array([-2.0, -1.0, 0.0, 1.0, 2.0]) / 100
     resampled = [one(0.1 + each * (end == "low"), 0.3 + each * (end == "high")) for each in noise]
     gain = _summary(learners.tune("uniform"), [one(0.1, 0.3)] * 3, resampled, 0.05, is_known=False).gain
-    half = student_quantile(4) * math.sqrt(2.5) / 100
+    half = student_quantile(3) * math.sqrt(2.5) / 100
     assert isinstance(gain, Range)
     assert gain == pytest.approx((0.1 - half, 0.3 + half))
 
@@ -266,33 +276,36 @@ NO_NOISE = np.zeros(1)
 
 def test_half_an_interval_by_hand() -> None:
     """Three passes with variance 1, five resampled with variance 2.5: 2.5 - 2/3 of 1 = 11/6; freedom by Satterthwaite,
-    (11/6)^2 / (2.5^2 / 4 + (2/3)^2 / 2) = 1.88: 1. That is more than one pass would have, with four degrees.
+    (11/6)^2 / (2.5^2 / 4 + (2/3)^2 / 2) = 1.88: 1. That is more than one pass would have, with four degrees: 3, since
+    1/4 + 1/30 = 1/3.5.
     """
     own, other = np.array([[1.0], [2.0], [3.0]]), np.array([[1.0], [2.0], [3.0], [4.0], [5.0]])
-    alone = student_quantile(4) * math.sqrt(2.5)
+    alone = student_quantile(3) * math.sqrt(2.5)
     assert _half(own, other, NO_NOISE, 0.05) == pytest.approx([alone])
     assert student_quantile(1) * math.sqrt(11 / 6) > alone
-    assert _half(own, other, NO_NOISE, 0.2) == pytest.approx([student_quantile(4, 0.2) * math.sqrt(2.5)])
-    steady = np.full((3, 1), 2.0)  # passes do not differ: freedom 4
+    assert _half(own, other, NO_NOISE, 0.2) == pytest.approx([student_quantile(3, 0.2) * math.sqrt(2.5)])
+    steady = np.full((3, 1), 2.0)  # passes do not differ: freedom 3
     assert _half(steady, other, NO_NOISE, 0.05) == pytest.approx([alone])
     assert _half(steady, np.full((5, 1), 2.0), NO_NOISE, 0.05) == [0.0]
     many = _half(np.full((400, 1), 2.0), np.tile([[1.0], [3.0]], (2000, 1)), NO_NOISE, 0.05)
-    assert many == pytest.approx([student_quantile(1000)], rel=1e-3)
+    assert many == pytest.approx([student_quantile(29)], rel=1e-3)  # 3,999 and 30
     gaps = _half(np.array([[1.0], [np.nan], [2.0], [3.0]]), np.append(other, [[np.nan]], axis=0), NO_NOISE, 0.05)
     assert np.isfinite(gaps).all()
 
 
 def test_freedom_lies_between_one_and_that_of_a_pass() -> None:
-    """Forty passes with variance 1, eighty with 4: 4 - 39/40; freedom 3.025^2 / (4^2 / 79 + 0.975^2 / 39) = 40.4."""
+    """Forty passes with variance 1, eighty with 4: 4 - 39/40; freedom 3.025^2 / (4^2 / 79 + 0.975^2 / 39) = 40.4, and
+    with 30 of the log 1 / (1 / 40.4 + 1 / 30) = 17.2.
+    """
     own = np.tile([[-1.0], [1.0]], (20, 1)) * math.sqrt(39 / 40)
     other = np.tile([[-2.0], [2.0]], (40, 1)) * math.sqrt(79 / 80)
-    assert _half(own, other, NO_NOISE, 0.05) == pytest.approx([student_quantile(40) * math.sqrt(3.025)])
+    assert _half(own, other, NO_NOISE, 0.05) == pytest.approx([student_quantile(17) * math.sqrt(3.025)])
 
 
 def test_where_draws_make_all_the_difference() -> None:
     """The noise of outcomes, and of the draws over as many passes, is the least."""
     apart, other = np.array([[10.0], [20.0], [30.0]]), np.array([[1.0], [2.0], [3.0], [4.0], [5.0]])
-    least = student_quantile(4) * math.sqrt(0.5 + 100 / 3)
+    least = student_quantile(3) * math.sqrt(0.5 + 100 / 3)
     assert _half(apart, other, np.array([0.5]), 0.05) == pytest.approx([least])
 
 
