@@ -353,13 +353,18 @@ def test_predictions_are_numbers(value: float) -> None:
     ],
 )
 def test_rows_are_numbers(name: str, value: float) -> None:
-    rows = {"rewards": np.ones(4), "weights": np.ones(4), "baselines": np.zeros(4)}
+    rows: dict[str, Any] = {"rewards": np.ones(4), "weights": np.ones(4), "baselines": np.zeros(4)}
     rows[name][2] = value
     with refused(name, f"{name}[2]", value):
         off_policy(**rows)
-    rows[name] = np.ones((3, 1))
-    with refused(*(("weights", "(4,)", "(3,)") if name == "rewards" else (name, "(3, 1)", "(4,)"))):
-        off_policy(**(rows | {"rewards": np.ones(4)} | ({"weights": np.ones(3)} if name == "rewards" else {})))
+
+
+@pytest.mark.parametrize("name", ["weights", "baselines"])
+def test_there_is_a_number_for_each_row(name: str) -> None:
+    rows: dict[str, Any] = {"rewards": np.ones(4), "weights": np.ones(4), "baselines": np.zeros(4)}
+    for shape in ((3,), (4, 1), (1,)):
+        with refused(name, shape, "(4,)"):
+            off_policy(**(rows | {name: np.ones(shape)}))
 
 
 @pytest.mark.parametrize("largest", [0, -1.0, math.nan, math.inf, 1.5])

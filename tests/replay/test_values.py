@@ -126,6 +126,10 @@ def test_a_wide_interval_is_that_of_the_first_pass_or_wider(few_passes: None) ->
     assert found.warning is not None
     assert all(each.low <= low < high <= each.high for each in found.estimates.values())
     assert found.estimates["ips"].high == pytest.approx(high)
+    ends = wide_interval(log.rewards, np.ones(600), 2.0, 0.025), wide_interval(log.rewards, np.ones(600), 1.0, 0.025)
+    assert found.gain is not None
+    assert found.gain.low <= ends[0][0] - ends[1][1] < 0.0 < ends[0][1] - ends[1][0] <= found.gain.high
+    assert abs(point(found.gain).value) < 0.002
 
 
 def test_uniform_play_on_a_uniform_log(few_passes: None) -> None:
@@ -217,7 +221,7 @@ def test_the_gain_is_as_uncertain_as_at_the_worse_end(end: str) -> None:
     def one(low: float, high: float) -> _Pass:
         same = np.full(len(METHODS), 0.5)
         zeros, arms = np.zeros(len(METHODS) + 1), np.array([1, 1])
-        return _Pass(np.append(same, low), np.append(same, high), zeros, 2, 2.0, arms, 0, None, (0.0, 1.0))
+        return _Pass(np.append(same, low), np.append(same, high), zeros, 2, 2.0, arms, 0, None, (0.0, 1.0), (-1.0, 1.0))
 
     noise = np.array([-2.0, -1.0, 0.0, 1.0, 2.0]) / 100
     resampled = [one(0.1 + each * (end == "low"), 0.3 + each * (end == "high")) for each in noise]

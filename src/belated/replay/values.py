@@ -100,6 +100,8 @@ class _Pass(NamedTuple):
     warning: str | None
     wide: tuple[float, float]
     """The wide interval."""
+    wide_gain: tuple[float, float]
+    """That of the gain: from both means' wide intervals, each of which may be wrong half as often."""
 
 
 def cannot_carry(log: Log) -> str | None:
@@ -194,14 +196,19 @@ def _one_pass(run: Rejection, rows: LoggedRows, n_arms: int, alpha: float) -> _P
     ends = []
     for unknown in (0.0, 1.0):
         rewards = np.where(known, 1.0 - rows.losses, unknown)
-        mine = rewards[accepted]
-        rejection = float(mine.mean()) if mine.size else math.nan
+        met = rewards[accepted]
+        rejection = float(met.mean()) if met.size else math.nan
         found = sums(rewards, notes.weights, notes.baselines)
         gains = notes.baselines + (notes.weights - 1.0) * rewards
         values = np.array([rejection, *found.values, gains.mean()])
         wide = wide_interval(rewards, notes.weights, 1.0 / rows.least, alpha)
-        ends.append((values, wide, hardly(rewards, notes.weights)))
-    (low, (lowest, _), warning), (high, (_, highest), other_warning) = ends
+        mine, logs = (
+            wide_interval(rewards, each, largest, alpha / 2.0)
+            for each, largest in ((notes.weights, 1.0 / rows.least), (np.ones(rewards.size), 1.0))
+        )
+        ends.append((values, wide, mine, logs, hardly(rewards, notes.weights)))
+    low, (lowest, _), (least, _), (log_least, _), warning = ends[0]
+    high, (_, highest), (_, most), (_, log_most), other_warning = ends[1]
     return _Pass(
         low=low,
         high=high,
@@ -212,6 +219,7 @@ def _one_pass(run: Rejection, rows: LoggedRows, n_arms: int, alpha: float) -> _P
         skipped=int(run.count("skips")),
         warning=warning or other_warning,
         wide=(lowest, highest),
+        wide_gain=(least - log_most, most - log_least),
     )
 
 
@@ -239,7 +247,10 @@ def _summary(
         estimates[name] = Estimate(lows[k], low, high) if is_known else Range(low, high)
     least, most = sorted((lows[-1], highs[-1]))
     half = float(max(halves[0][-1], halves[1][-1]))
-    gain = Estimate(least, least - half, most + half) if is_known else Range(least - half, most + half)
+    low, high = least - half, most + half
+    if warning is not None:
+        low, high = min(low, plain[0].wide_gain[0]), max(high, plain[0].wide_gain[1])
+    gain = Estimate(least, low, high) if is_known else Range(low, high)
     rounds = np.array([each.rounds for each in plain], dtype=np.float64)
     arms = np.stack([each.arms for each in plain])
     return LearnerValue(
