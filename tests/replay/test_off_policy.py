@@ -317,6 +317,23 @@ def test_arms_that_came_later_or_have_left() -> None:
         value_of(left, np.array([0.25, 0.25, 0.5]))
 
 
+def test_an_arm_that_came_later_where_the_log_does_not_say_so() -> None:
+    """The third arm has 0.7 of the target and a rate of 0.7, and came after 1,000 of 1,500 rows: ips is far below 0.57.
+    Intervals hold nevertheless, and are warned of.
+    """
+    rng = np.random.default_rng(3)
+    arms = np.concatenate([rng.integers(0, 2, 1000), rng.integers(0, 3, 500)])
+    rewards = (rng.random(1500) < np.array([0.2, 0.3, 0.7])[arms]).astype(float)
+    log = Log(("a", "b", "c"), arms, rewards, np.repeat([1 / 2, 1 / 3], [1000, 500]))
+    target = np.array([0.1, 0.2, 0.7])
+    weights, _ = weighted(log, target)
+    for adaptive, warning in ((None, ADAPTIVE), (False, odd_weights(weights))):
+        found = value_of(log, target, adaptive=adaptive)
+        assert (found.warning, warning is None) == (warning, False)
+        assert found.estimates["ips"].value < 0.4
+        assert all(each.low < 0.57 < each.high for each in found.estimates.values())
+
+
 def test_a_target_that_nothing_was_decided_by() -> None:
     log = Log(("a", "b"), np.array([0, 1] * 4), np.ones(8), np.full(8, 0.5))
     with refused("weights"):

@@ -306,6 +306,13 @@ def test_freedom_lies_between_one_and_that_of_a_pass() -> None:
     assert _half(own, other, NO_NOISE, 0.05) == pytest.approx([student_quantile(17) * math.sqrt(3.025)])
 
 
+def test_the_gain_has_fewer_degrees_of_freedom() -> None:
+    """Passes over the log do not differ, 4,000 resampled ones have variance 1: 1 / (1 / 3,999 + 1 / 12) = 11.96: 11."""
+    steady, other = np.full((400, len(METHODS) + 1), 2.0), np.tile([[1.0], [3.0]], (2000, len(METHODS) + 1))
+    halves = _half(steady, other, np.zeros(len(METHODS) + 1), 0.05)
+    assert halves == pytest.approx([student_quantile(29)] * len(METHODS) + [student_quantile(11)], rel=1e-3)
+
+
 def test_where_draws_make_all_the_difference() -> None:
     """The noise of outcomes, and of the draws over as many passes, is the least."""
     apart, other = np.array([[10.0], [20.0], [30.0]]), np.array([[1.0], [2.0], [3.0], [4.0], [5.0]])
