@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from belated.inference import Estimate
 from belated.logs import read_log
 from belated.replay import replay_log
 
@@ -45,6 +46,8 @@ found = replay_log(log, ["guarded", "thompson"], assigned="uniform", deadline_af
 print(log)
 print(found.estimates.verdict)
 for value in found.values:
-    estimate = value.estimates["dr"]
-    print(f"{value.learner}: {estimate.value:.4f} ({estimate.low:.4f} to {estimate.high:.4f}) a decision")
-print(f"as logged: {found.logged.value:.4f}; the difference is the regret that a learner would have saved")
+    dr = value.estimates["dr"]
+    if isinstance(dr, Estimate):  # where rewards are missing, it is a range without a value
+        print(f"{value.learner}: {dr.value:.4f} ({dr.low:.4f} to {dr.high:.4f}) a decision")
+if isinstance(found.logged, Estimate):
+    print(f"as logged: {found.logged.value:.4f}; the difference is the regret that a learner would have saved")

@@ -16,7 +16,7 @@ import numpy as np
 
 from belated.inference import Estimate
 from belated.logs.public import read_open_bandit
-from belated.replay.off_policy import ESTIMATORS, OffPolicy, off_policy, weighted
+from belated.replay.off_policy import ESTIMATORS, OffPolicy, Range, off_policy, weighted
 from belated.replay.values import METHODS, learner_values
 
 REFERENCE = Path(__file__).parent.parent / "tests" / "data" / "obp.json"
@@ -70,7 +70,9 @@ def lines() -> Iterator[str]:
             yield f"| {campaign} | {each.learner}{star} | {each.rounds:,.0f} | {values} |"
 
 
-def _shown(value: Estimate) -> str:
+def _shown(value: Estimate | Range) -> str:
+    if isinstance(value, Range):
+        return f"{value.low:.4f}–{value.high:.4f}"
     return f"{value.value:.4f} ({value.low:.4f}–{value.high:.4f})"
 
 

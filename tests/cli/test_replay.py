@@ -13,7 +13,8 @@ import pytest
 from belated.cli.main import main
 from belated.inference import Estimate
 from belated.logs import read_log
-from belated.replay import replay_log
+from belated.replay import Range, replay_log
+from belated.replay.values import METHODS
 from belated.report import replays
 from support.browser import Tab, check_readable, check_width, chromium
 from support.commands import refused_line
@@ -125,7 +126,7 @@ def test_learners_are_in_the_same_order_everywhere(log: Path) -> None:
 
 def test_numbers_have_as_many_digits_as_those_beside_them() -> None:
     assert replays._interval(Estimate(0.065, 0.05, 0.0731)) == "0.0650 (0.0500–0.0731)"
-    assert replays._interval(Estimate(0.5, 0.0, 1.0), is_known=False) == "0.00–1.00"
+    assert replays._interval(Range(0.0, 1.0)) == "0.00–1.00"
 
 
 @pytest.mark.parametrize(
@@ -154,11 +155,26 @@ def test_what_a_deadline_leaves_out_is_told(log: Path, capsys: Captured) -> None
 
 
 def test_without_a_deadline_there_is_no_value(log: Path, capsys: Captured) -> None:
-    """Missing rewards may be anything: bounds, and nobody is called the best."""
+    """Missing rewards may be anything: ranges, and nobody is called the best."""
     assert main(["replay", str(log), "--learners", "guarded", "uniform"]) == 0
     out = capsys.readouterr().out
     assert not [line for line in out.splitlines() if line.startswith("guarded would")]
     assert re.search(r"guarded \*? +0\.\d+–[01]", out)
+    assert main(["replay", str(log), "--learners", "guarded", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    (guarded,) = found["learners"]
+    for told in (found["logged"], guarded["gain"], *guarded["estimates"].values()):
+        assert told["value"] is None
+        assert told["low"] < told["high"]
+
+
+def test_ranges_are_drawn_without_a_point(log: Path) -> None:
+    """By every method a line for each learner; the log as a band."""
+    found = replay_log(read_log(log), ["guarded", "uniform"])
+    axes = replays.draw_values(found).axes[0]
+    assert [len(points.get_xdata()) for points in axes.lines] == [0] * len(METHODS)
+    assert [len(lines.get_segments()) for lines in axes.collections] == [2] * len(METHODS)
+    assert replays.value_rows(found)[-1][1] == replays._interval(found.logged)
 
 
 def test_an_arm_that_may_be_a_slip(tmp_path: Path, capsys: Captured) -> None:

@@ -488,5 +488,5 @@ def test_nothing_of_arms_that_stay_has_changed() -> None:
     assert isinstance(found, Estimates)
     counts = np.array([[0.0, 40.0], [20.0, 20.0]])
     assert [each.mean.low for each in found.arms] == capital.lower(counts, ENDS, math.log(2 * 2 / 0.05)).tolist()
-    assert found.p_value == 1 * math.exp(-capital.log_evidence(counts[:1], counts[1:], ENDS)[0])
+    assert found.p_value == 2 * math.exp(-capital.log_evidence(counts[:1], counts[1:], ENDS)[0])
     assert found.notes == found.retired == ()

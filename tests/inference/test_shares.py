@@ -14,7 +14,7 @@ def test_arms_that_stay_share_equally() -> None:
     arms = np.arange(3)
     assert shares.arms().tolist() == [4.0] * 4
     assert shares.arms(others=1).tolist() == [5.0] * 4
-    assert shares.rivals(3, arms).tolist() == [3.0] * 3
+    assert shares.rivals(3, arms).tolist() == [4.0] * 3
     assert shares.differences(arms, arms + 1).tolist() == [6.0] * 3  # two sides of each pair that is shown
     assert shares.differences_to(3, arms).tolist() == [6.0] * 3
 

@@ -11,7 +11,7 @@ from belated.logs import EventLog, Log, frame_log, propose_scale, read_log, read
 from belated.logs.public import find_data
 from belated.logs.scale import Scale
 from belated.logs.unscaled import read_values
-from belated.replay import value_of
+from belated.replay import off_policy, value_of
 
 Case = Callable[[Path], object]
 EXPORT = "number,kind,at,round,decision,arm,propensity,loss,receipt,waited,key\n1,decision,,1,x,a,0.5,,,,\n"
@@ -146,6 +146,15 @@ CASES: dict[str, Case] = {
     "values of a target: an arm of no chance": worth([0.5, 0.5, 0.0], distributions=[[0.5, 0, 0.5], [0, 0.5, 0.5]] * 4),
     "values of a target: nothing in common": worth([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]] * 4),
     "values of a target: an outcome is missing": worth([0.5, 0.5, 0.0], rewards=[1.0] * 7 + [float("nan")]),
+    "values of a target: a propensity is missing": worth([0.5, 0.5, 0.0], propensities=[0.5] * 7 + [float("nan")]),
+    "values of a target: a probability": worth([1.5, -0.5, 0.0]),
+    "values of a target: a sum": worth([0.5, 0.6, 0.0]),
+    "values of a target: a shape": worth([0.5, 0.5]),
+    "values of a target: propensities that are not true": worth([0.5, 0.5, 0.0], propensities=[0.9, 0.8] * 4),
+    "values of a target: a reward": lambda _: off_policy(np.full(8, 1.5), np.ones(8), np.zeros(8)),
+    "values of a target: a weight": lambda _: off_policy(np.ones(8), -np.ones(8), np.zeros(8)),
+    "values of a target: one for each row": lambda _: off_policy(np.ones(8), np.ones(7), np.zeros(8)),
+    "values of a target: the largest weight": lambda _: off_policy(np.ones(8), np.ones(8), np.zeros(8), largest=0.5),
     "values of a target: predictions": worth([0.5, 0.5, 0.0], means=np.array([0.0, float("nan"), 0.0])),
     "values of a target: no alpha": worth([0.5, 0.5, 0.0], alpha=0),
     "values of a target: a log of a learner": worth([0.5, 0.5, 0.0], propensities=[0.5, 0.5, 0.25, 0.75] * 2),

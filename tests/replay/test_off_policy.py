@@ -16,6 +16,7 @@ from belated.logs import Log
 from belated.logs.changes import Change
 from belated.logs.public import DATA, missing, read_open_bandit
 from belated.replay import learner_values, off_policy, value_of
+from belated.replay.martingale import margin, martingale_interval
 from belated.replay.off_policy import (
     ADAPTIVE,
     FEWEST,
@@ -25,8 +26,7 @@ from belated.replay.off_policy import (
     effective_size,
     gamma_quantile,
     hardly,
-    margin,
-    martingale_interval,
+    odd_weights,
     rare,
     sums,
     weighted,
@@ -38,13 +38,6 @@ OBP = json.loads((Path(__file__).parents[1] / "data" / "obp.json").read_text())
 """Values of the package obp on the Open Bandit sample, with the distributions that it simulated."""
 
 Z = NormalDist().inv_cdf(0.975)
-
-
-def test_the_margin_is_where_the_mixture_is_exp_level() -> None:
-    squares = np.array([0.0, 3.0, 1e4])
-    penalties = -np.log1p(-SHARES) - SHARES
-    capital = np.exp(np.outer(margin(squares, 4.0), SHARES) - np.outer(squares, penalties)) @ WEIGHTS
-    np.testing.assert_allclose(np.log(capital), 4.0, rtol=1e-9)
 
 
 def small() -> Log:
@@ -143,8 +136,9 @@ def test_wide_intervals_where_rewards_or_their_absence_are_rare(scarce: float, i
     assert all(each[1:] == (low, high) for each in found.estimates.values())
     wider = off_policy(rewards, ones, zeros, largest=3.0)
     assert wider.estimates["ips"][1:] == interval(rewards, 3.0, 0.05)
-    heaviest = off_policy(rewards, ones * 0.5, zeros)  # the largest weight, where nobody says what it may be
-    assert heaviest.estimates["ips"][1:] == wide_interval(rewards, ones * 0.5, 0.5, 0.05)
+    weights = np.tile([0.5, 1.5], 200)
+    heaviest = off_policy(rewards, weights, zeros)  # the largest weight, where nobody says what it may be
+    assert heaviest.estimates["ips"][1:] == wide_interval(rewards, weights, 1.5, 0.05)
 
 
 def test_rewards_are_rare_by_weight() -> None:
@@ -244,9 +238,10 @@ def test_by_default_each_half_is_predicted_from_the_other() -> None:
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        ([0.5, 0.6], ("target",)),
-        ([1.5, -0.5], ("target",)),
-        ([math.nan, 1.0], ("target",)),
+        ([0.5, 0.6], ("target", "[0]", "1.1")),
+        ([1.5, -0.5], ("target", "[0, 1]", "-0.5")),
+        ([math.nan, 1.0], ("target", "[0, 0]", "nan")),
+        ([[0.5, 0.5]] * 3 + [[0.7, 0.7]], ("target", "[3]", "1.4")),
         ([0.5, 0.25, 0.25], ("target", "(3,)", "(2,)", "(4, 2)")),
         ([[0.5, 0.5]] * 3, ("target", "(3, 2)", "(2,)", "(4, 2)")),
     ],
@@ -260,11 +255,26 @@ def test_logs_that_tell_too_little() -> None:
     log = small()
     with refused("means", "(3,)"):
         value_of(log, np.array([0.5, 0.5]), means=np.zeros(3))
-    with refused("propensity"):
-        value_of(Log(log.labels, log.arms, log.rewards, np.full(4, np.nan)), np.array([0.5, 0.5]))
-    rewards = np.array([1.0, np.nan, 0.0, 0.0])
-    with refused("reward"):
-        value_of(Log(log.labels, log.arms, rewards, log.propensities), np.array([0.5, 0.5]))
+    with refused("propensity", "decision 2 of 4 "):
+        value_of(Log(log.labels, log.arms, log.rewards, np.array([0.5, np.nan, 0.5, 0.5])), np.array([0.5, 0.5]))
+
+
+def test_decisions_that_are_younger_than_a_deadline() -> None:
+    """Rewards come sooner than their absence. The error says what to do, and the value is then right; the first
+    decisions of those that have an outcome are no fair sample: good news have come already.
+    """
+    rng = np.random.default_rng(9)
+    arms, rewards = rng.integers(0, 2, 3000), (rng.random(3000) < 0.3).astype(float)
+    came = np.arange(3000) + np.where(rewards == 1.0, 10, 500) < 3000
+    log = Log(("a", "b"), arms, np.where(came, rewards, np.nan), np.full(3000, 0.5), np.where(came, 10.0, np.inf))
+    target = np.array([0.5, 0.5])
+    settled = log.with_deadline(100, 1.0)
+    first = int(np.argmax(np.isnan(settled.rewards)))
+    assert 2900 <= first < 2905
+    with refused("reward", f"decision {first + 1:,} of 3,000 ", "log.with_deadline(", ".head(3000 - deadline)"):
+        value_of(settled, target)
+    told = value_of(settled.head(3000 - 100), target)
+    assert told.estimates["ips"].value == pytest.approx(rewards[:2900].mean())
 
 
 def three_arms(propensities: Sequence[float] = (0.5, 0.25, 0.25), **more: Any) -> Log:
@@ -307,6 +317,23 @@ def test_arms_that_came_later_or_have_left() -> None:
         value_of(left, np.array([0.25, 0.25, 0.5]))
 
 
+def test_an_arm_that_came_later_where_the_log_does_not_say_so() -> None:
+    """The third arm has 0.7 of the target and a rate of 0.7, and came after 1,000 of 1,500 rows: ips is far below 0.57.
+    Intervals hold nevertheless, and are warned of.
+    """
+    rng = np.random.default_rng(3)
+    arms = np.concatenate([rng.integers(0, 2, 1000), rng.integers(0, 3, 500)])
+    rewards = (rng.random(1500) < np.array([0.2, 0.3, 0.7])[arms]).astype(float)
+    log = Log(("a", "b", "c"), arms, rewards, np.repeat([1 / 2, 1 / 3], [1000, 500]))
+    target = np.array([0.1, 0.2, 0.7])
+    weights, _ = weighted(log, target)
+    for adaptive, warning in ((None, ADAPTIVE), (False, odd_weights(weights))):
+        found = value_of(log, target, adaptive=adaptive)
+        assert (found.warning, warning is None) == (warning, False)
+        assert found.estimates["ips"].value < 0.4
+        assert all(each.low < 0.57 < each.high for each in found.estimates.values())
+
+
 def test_a_target_that_nothing_was_decided_by() -> None:
     log = Log(("a", "b"), np.array([0, 1] * 4), np.ones(8), np.full(8, 0.5))
     with refused("weights"):
@@ -323,8 +350,108 @@ def test_what_is_no_alpha(alpha: Any) -> None:
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_predictions_are_numbers(value: float) -> None:
-    with refused("means"):
+    with refused("means", "[0, 1]", value):
         value_of(small(), np.array([0.5, 0.5]), means=np.array([0.5, value]))
+    with refused("means", "[2, 0]", value):
+        value_of(small(), np.array([0.5, 0.5]), means=np.array([[0.5, 0.5]] * 2 + [[value, 0.5]] * 2))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("rewards", math.nan),
+        ("rewards", -0.5),
+        ("rewards", 1.5),
+        ("weights", math.nan),
+        ("weights", math.inf),
+        ("weights", -1.0),
+        ("baselines", math.nan),
+        ("baselines", math.inf),
+    ],
+)
+def test_rows_are_numbers(name: str, value: float) -> None:
+    rows: dict[str, Any] = {"rewards": np.ones(4), "weights": np.ones(4), "baselines": np.zeros(4)}
+    rows[name][2] = value
+    with refused(name, f"{name}[2]", value):
+        off_policy(**rows)
+
+
+@pytest.mark.parametrize("name", ["weights", "baselines"])
+def test_there_is_a_number_for_each_row(name: str) -> None:
+    rows: dict[str, Any] = {"rewards": np.ones(4), "weights": np.ones(4), "baselines": np.zeros(4)}
+    for shape in ((3,), (4, 1), (1,)):
+        with refused(name, shape, "(4,)"):
+            off_policy(**(rows | {name: np.ones(shape)}))
+
+
+@pytest.mark.parametrize("largest", [0, -1.0, math.nan, math.inf, 1.5])
+def test_what_is_no_largest_weight(largest: float) -> None:
+    with refused("largest", largest):
+        off_policy(np.ones(4), np.array([0.0, 0.0, 2.0, 2.0]), np.zeros(4), largest=largest)
+
+
+def test_weights_whose_mean_is_not_1() -> None:
+    """Two arms of three had a chance, and the target plays the third with 0.4: rows are worth 0.25, the target 0.55.
+    Normal intervals are tight around 0.15; the one that is told holds the truth, whatever it is.
+    """
+    rng = np.random.default_rng(4)
+    arms = rng.integers(0, 2, 2000)
+    rewards = (rng.random(2000) < np.array([0.2, 0.3])[arms]).astype(float)
+    weights = np.array([0.3, 0.3])[arms] / 0.5
+    found = off_policy(rewards, weights, np.zeros(2000))
+    assert found.warning == odd_weights(weights)
+    assert "0.6," in str(found.warning)
+    for estimate in found.estimates.values():
+        assert estimate.low < 0.15 < 0.55 < estimate.high
+    assert found.estimates["ips"][1:] == martingale_interval(rewards, weights, 0.05)
+    with refused("target", "'c'"):
+        value_of(Log(("a", "b", "c"), arms, rewards, np.full(2000, 0.5)), np.array([0.3, 0.3, 0.4]))
+
+
+@pytest.mark.parametrize("propensities", [[0.5, 0.5], [0.9, 0.3]])
+def test_propensities_that_are_not_true_are_warned_of(propensities: list[float]) -> None:
+    """Arms are drawn with 0.7 and 0.3. By the target (0.1, 0.9) the mean of weights is 0.68 or 0.98 of what it is."""
+    log = drawn(np.random.default_rng(5), 4000, [0.7, 0.3], [0.2, 0.5])
+    target = np.array([0.1, 0.9])
+    assert value_of(log, target).warning is None
+    false = value_of(Log(log.labels, log.arms, log.rewards, np.array(propensities)[log.arms]), target)
+    mean = (target / np.array(propensities))[log.arms].mean()
+    assert (false.warning is None) == (abs(mean - 1.0) < 0.1)
+
+
+def test_weights_are_seldom_odd_where_propensities_are_true() -> None:
+    """Shares from 0.02 to 0.98, 300 rows, 500 logs: none is. Nor are those that are rounded to three digits."""
+    rng = np.random.default_rng(6)
+    for _ in range(500):
+        shares = rng.dirichlet([1.0, 1.0, 1.0]) * 0.94 + 0.02
+        weights = (rng.dirichlet([1.0, 1.0, 1.0]) / shares)[rng.choice(3, 300, p=shares)]
+        assert odd_weights(weights) is None
+    assert odd_weights(np.full(10**5, (1 / 3) / 0.333)) is None
+    assert odd_weights(np.full(100, 0.98)) is not None
+    assert odd_weights(np.full(10_000, 1.02)) is not None
+
+
+def test_whether_propensities_follow_outcomes_can_be_said() -> None:
+    """By default they are taken to where those of an arm differ, or chances of an arm that was not chosen do."""
+    rng = np.random.default_rng(7)
+    first = np.where(np.arange(400) % 2 == 0, 0.4, 0.6)
+    arms = (rng.random(400) >= first).astype(np.int64)
+    rewards = (rng.random(400) < 0.4).astype(float)
+    log = Log(("a", "b"), arms, rewards, np.where(arms == 0, first, 1.0 - first))
+    target = np.array([0.5, 0.5])
+    assert value_of(log, target).warning == value_of(log, target, adaptive=True).warning == ADAPTIVE
+    independent = value_of(log, target, adaptive=False)
+    assert independent == off_policy(rewards, *weighted(log, target))
+    assert independent.warning is None
+    fixed = Log(("a", "b"), arms, rewards, np.full(400, 0.5))
+    assert value_of(fixed, target).warning is None
+    assert value_of(fixed, target, adaptive=True).warning == ADAPTIVE
+    other = np.where((arms == 1) | (np.arange(400) < 200), 0.5, 0.4)
+    chances = np.column_stack([np.full(400, 0.5), other, 0.5 - other])
+    moving = Log(("a", "b", "c"), arms, rewards, np.full(400, 0.5), None, chances)
+    assert value_of(moving, np.array([0.5, 0.5, 0.0])).warning == ADAPTIVE
+    with refused("target", "'c'"):
+        value_of(Log(("a", "b", "c"), arms, rewards, log.propensities), np.full(3, 1 / 3), adaptive=False)
 
 
 def test_the_interval_of_a_martingale_by_hand() -> None:
@@ -341,6 +468,13 @@ def test_the_interval_of_a_martingale_by_hand() -> None:
         squares = sum((weights * part - np.array(middles)) ** 2)
         capital = WEIGHTS @ np.exp(SHARES * above - (-np.log1p(-SHARES) - SHARES) * squares)
         assert capital == pytest.approx(2.0 / alpha, rel=1e-9)
+
+
+def test_the_margin_is_where_the_capital_is_exp_level() -> None:
+    squares = np.array([0.0, 3.0, 1e4])
+    penalties = -np.log1p(-SHARES) - SHARES
+    capital = np.exp(np.outer(margin(squares, 4.0), SHARES) - np.outer(squares, penalties)) @ WEIGHTS
+    assert np.log(capital) == pytest.approx(np.full(3, 4.0), rel=1e-9)
 
 
 @pytest.mark.parametrize("learner", ["thompson", "guarded"])

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from belated.inference import estimates
+from belated.inference import Estimate, estimates
 from belated.logs import Log
-from belated.replay import Replay, Reproduced, learner_values, profile, replay_log, values
+from belated.replay import Range, Replay, Reproduced, learner_values, profile, replay_log, values
 from belated.replay.off_policy import off_policy
 from belated.replay.replay import _odd_arms, _odd_propensities
 from support.refusals import refused
@@ -17,6 +17,12 @@ from support.refusals import refused
 @pytest.fixture(autouse=True)
 def few_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(values, "pass_counts", lambda rows: (3, 5))
+
+
+def point(told: Estimate | Range) -> Estimate:
+    """Return what must be an estimate, and no range."""
+    assert isinstance(told, Estimate)
+    return told
 
 
 def even(rows: int = 400, **parts: Any) -> Log:
@@ -80,7 +86,7 @@ def test_what_a_replay_holds() -> None:
     assert found.logged == off_policy(log.rewards, ones, ones * 0.0, alpha=0.1).estimates["ips"]
     assert (found.alpha, found.rows_replayed, found.warnings, found.reproduced) == (0.1, 1500, (), None)
     assert replay_log(log, ["uniform"]).rows_replayed == 2000
-    assert found.best is max(found.values, key=lambda each: each.estimates["dr"].value)
+    assert found.best is max(found.values, key=lambda each: point(each.estimates["dr"]).value)
     assert repr(found).startswith("Replay(Log(2,000 decisions of 3 arms, 2,000 outcomes): ")
     everything = replay_log(log, ["uniform"], outcomes="arrived")
     assert everything.estimates == estimates(log, outcomes="arrived")
@@ -104,7 +110,7 @@ def test_as_json() -> None:
     assert told[0]["decisions"] == told[0]["outcomes"] == 2000
     assert [each["arm"] for each in told[0]["arms"]] == ["a", "b"]
     assert sum(each["decisions"] for each in told[0]["arms"]) == 2000
-    assert told[0]["logged"]["value"] == whole.logged.value
+    assert told[0]["logged"]["value"] == point(whole.logged).value
     assert [each["learner"] for each in told[0]["learners"]] == ["ucb", "damped"]
     assert told[0]["delays"]["overall"]["decisions"] == 2000
     assert told[0]["reproduced"] is None
@@ -113,6 +119,7 @@ def test_as_json() -> None:
         {"arm": "b", "decisions": 1, "outcomes": 0},
     ]
     assert told[1]["outcomes"] == 1
+    assert told[1]["logged"]["value"] is told[2]["logged"]["value"] is None
     assert told[1]["delays"] is None
     assert told[2]["delays"]["overall"]["longest"] is None
 
@@ -213,11 +220,24 @@ def test_the_mean_of_the_log_allows_for_what_is_missing() -> None:
     low, high = (
         off_policy(np.where(lost, each, log.rewards), ones, ones * 0.0).estimates["ips"] for each in (0.0, 1.0)
     )
-    assert found == pytest.approx(((low.value + high.value) / 2, low.low, high.high))
+    assert isinstance(found, Range)
+    assert not hasattr(found, "value")
+    assert found == pytest.approx((low.low, high.high))
     assert low.low < low.value < log.rewards.mean() < high.value < high.high
-    whole = replay_log(log, []).logged
+    whole = point(replay_log(log, []).logged)
     assert whole.value == pytest.approx(log.rewards.mean())
     assert whole.high - whole.low < found.high - found.low
+
+
+def test_no_learner_is_the_best_where_rewards_are_missing() -> None:
+    log = drawn([0.5, 0.5])
+    lost = replay_log(drawn([0.5, 0.5], rewards=np.where(np.arange(2000) % 10 == 0, np.nan, log.rewards)), ["ucb"])
+    assert lost.best is None
+    assert lost.values[0].refused is None
+    young = replay_log(log, ["ucb"], deadline=2000)
+    assert young.old_enough == 2000  # all outcomes came
+    nothing = replay_log(drawn([0.5, 0.5], rewards=np.full(2000, np.nan)), ["ucb"], deadline=2000)
+    assert (nothing.old_enough, nothing.logged, nothing.best) == (0, Range(0.0, 1.0), None)
 
 
 def test_a_deadline_in_decisions() -> None:
@@ -230,9 +250,9 @@ def test_a_deadline_in_decisions() -> None:
     assert late.delays.overall.quantiles[2] > 5.0  # as they came
     assert late.delays.most_outstanding <= 5 + 1  # but nobody waits longer
     assert (late.old_enough, late.rows_replayed) == (2000, 2000)  # all outcomes are known
-    assert late.logged.value < log.rewards.mean() - 0.1
+    assert point(late.logged).value < log.rewards.mean() - 0.1
     kind = replay_log(log, ["uniform"], deadline=5, missing_loss=0.0)
-    assert kind.logged.value > log.rewards.mean() + 0.1
+    assert point(kind.logged).value > log.rewards.mean() + 0.1
 
 
 def test_a_deadline_in_time() -> None:
@@ -243,7 +263,7 @@ def test_a_deadline_in_time() -> None:
     assert late.delays is not None
     assert late.delays.unit == "units of time"
     kind = replay_log(log, ["uniform"], deadline_after=10.0, missing_loss=0.0)
-    assert kind.logged.value > late.logged.value + 0.2
+    assert point(kind.logged).value > point(late.logged).value + 0.2
 
 
 def test_refused_logs_still_tell_of_delays_and_arms() -> None:
@@ -259,4 +279,4 @@ def test_refused_logs_still_tell_of_delays_and_arms() -> None:
         assert found.delays is not None
         assert found.delays.overall.quantiles[0] == 3.0
         assert found.estimates.decisions == log.arms.size
-        assert found.logged.value == 0.5
+        assert point(found.logged).value == 0.5

@@ -9,8 +9,9 @@ import pytest
 
 from belated import learners, simulate
 from belated.environments import Bernoulli
+from belated.inference import Estimate
 from belated.logs import Log
-from belated.replay import LearnerValue, learner_values, values
+from belated.replay import LearnerValue, Range, learner_values, values
 from belated.replay.off_policy import wide_interval
 from belated.replay.values import METHODS, _half, _Pass, _summary, pass_counts
 from belated.simulation.intervals import student_quantile
@@ -23,6 +24,8 @@ WORTH = {"guarded": 0.46208, "thompson": 0.46358, "ucb": 0.43719}
 """Mean rewards over 500 rounds on these arms with delays of 0 to 99: of 8,000 simulations, standard errors of 0.0002.
 The slow test computes them again.
 """
+SHORT = [("thompson", 400, [0.3, 0.5]), ("ucb", 400, [0.3, 0.5])]
+"""Learners on logs of 400 rows, worth 200 rounds, with delays of 0 to 9."""
 RARE = [0.01, 0.03]
 RARELY_WORTH = {"guarded": 0.02373, "thompson": 0.02309, "ucb": 0.02067}
 """Over 300 rounds, delays of 0 to 19; standard errors below 0.0001."""
@@ -50,6 +53,12 @@ def found_on(logs: int, learner: str, rows: int, means: list[float], longest: in
     return [learner_values(uniform_log(rng, rows, means, longest), [learner], seed=k)[0] for k, rng in enumerate(rngs)]
 
 
+def point(told: Estimate | Range | None) -> Estimate:
+    """Return what must be an estimate, and no range."""
+    assert isinstance(told, Estimate)
+    return told
+
+
 def coverage(found: list[LearnerValue], method: str, truth: float) -> float:
     return float(np.mean([each.estimates[method].low <= truth <= each.estimates[method].high for each in found]))
 
@@ -66,7 +75,7 @@ def test_learners_are_worth_what_they_are_worth_live(learner: str, monkeypatch: 
     monkeypatch.setattr(values, "pass_counts", lambda rows: (10, 20))
     found = found_on(40, learner, ROWS, MEANS, 99)
     for method in METHODS:
-        means = np.array([each.estimates[method].value for each in found])
+        means = np.array([point(each.estimates[method]).value for each in found])
         assert abs(means.mean() - WORTH[learner]) < 4.0 * means.std(ddof=1) / math.sqrt(40), method
         widths = [each.estimates[method].high - each.estimates[method].low for each in found]
         assert 0.75 < np.median(widths) / (2 * 1.96 * means.std(ddof=1)) < 2.0, method
@@ -76,20 +85,28 @@ def test_learners_are_worth_what_they_are_worth_live(learner: str, monkeypatch: 
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("learner", WORTH)
-def test_intervals_hold_as_often_as_they_say(learner: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """300 logs: 92 to 98 %, two standard errors of 1.3 %."""
-    monkeypatch.setattr(values, "pass_counts", lambda rows: (40, 80))
-    losses = [1.0 - each for each in MEANS]
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize(("learner", "rows", "means"), [*((name, ROWS, MEANS) for name in WORTH), *SHORT])
+def test_intervals_hold_as_often_as_they_say(learner: str, rows: int, means: list[float]) -> None:
+    """400 logs, as many passes as ever: 92.8 to 98.5 % of the intervals hold. That is 95 %, less two standard errors of
+    1.1 %, or more; where a learner varies less than it seems to by most logs, intervals are wider than they need be.
+    """
+    rounds, longest = rows // len(means), 99 if rows == ROWS else 9
     live = simulate(
-        [learner], Bernoulli(losses), "uniform:low=0,high=99", rounds=500, replications=4000, checkpoints=[500]
+        [learner],
+        Bernoulli([1.0 - each for each in means]),
+        f"uniform:low=0,high={longest}",
+        rounds=rounds,
+        replications=4000,
+        checkpoints=[rounds],
     )
-    truth = max(MEANS) - live.regret[0, :, -1].mean() / 500
-    assert truth == pytest.approx(WORTH[learner], abs=0.0015)
-    found = found_on(300, learner, ROWS, MEANS, 99)
+    truth = max(means) - live.regret[0, :, -1].mean() / rounds
+    if rows == ROWS:
+        assert truth == pytest.approx(WORTH[learner], abs=0.0015)
+    found = found_on(400, learner, rows, means, longest)
     shares = {method: coverage(found, method, truth) for method in METHODS}
-    assert all(0.92 <= share <= 0.98 for share in shares.values()), shares
+    shares["gain"] = np.mean([ends.low <= truth - np.mean(means) <= ends.high for each in found if (ends := each.gain)])
+    assert all(0.928 <= share <= 0.985 for share in shares.values()), shares
 
 
 @pytest.mark.parametrize("learner", sampled(RARELY_WORTH, 1))
@@ -109,6 +126,10 @@ def test_a_wide_interval_is_that_of_the_first_pass_or_wider(few_passes: None) ->
     assert found.warning is not None
     assert all(each.low <= low < high <= each.high for each in found.estimates.values())
     assert found.estimates["ips"].high == pytest.approx(high)
+    ends = wide_interval(log.rewards, np.ones(600), 2.0, 0.025), wide_interval(log.rewards, np.ones(600), 1.0, 0.025)
+    assert found.gain is not None
+    assert found.gain.low <= ends[0][0] - ends[1][1] < 0.0 < ends[0][1] - ends[1][0] <= found.gain.high
+    assert abs(point(found.gain).value) < 0.002
 
 
 def test_uniform_play_on_a_uniform_log(few_passes: None) -> None:
@@ -116,10 +137,10 @@ def test_uniform_play_on_a_uniform_log(few_passes: None) -> None:
     log = uniform_log(np.random.default_rng(1), 1000, [0.4, 0.6])
     (found,) = learner_values(log, ["uniform"])
     mean = float(log.rewards.mean())
-    assert found.estimates["ips"].value == pytest.approx(mean, rel=1e-12)
-    assert found.estimates["snips"].value == pytest.approx(mean, rel=1e-12)
-    assert found.estimates["rejection"].value == pytest.approx(mean, abs=0.03)
-    assert found.estimates["dr"].value == pytest.approx(mean, abs=0.03)
+    assert point(found.estimates["ips"]).value == pytest.approx(mean, rel=1e-12)
+    assert point(found.estimates["snips"]).value == pytest.approx(mean, rel=1e-12)
+    assert point(found.estimates["rejection"]).value == pytest.approx(mean, abs=0.03)
+    assert point(found.estimates["dr"]).value == pytest.approx(mean, abs=0.03)
     assert found.effective_size == pytest.approx(1000.0)
     assert found.rounds == pytest.approx(500, abs=40)
     assert found.shares == pytest.approx((0.5, 0.5), abs=0.05)
@@ -142,7 +163,7 @@ def test_uniform_play_on_another_log(few_passes: None) -> None:
     assert found.rounds == pytest.approx(1200, abs=60)
     assert found.shares == pytest.approx((0.5, 0.5), abs=0.04)
     for method in METHODS:
-        value, low, high = found.estimates[method]
+        value, low, high = point(found.estimates[method])
         assert value == pytest.approx(0.5, abs=0.04)
         assert low < value < high
     weights = 0.5 / log.propensities
@@ -151,8 +172,8 @@ def test_uniform_play_on_another_log(few_passes: None) -> None:
 
 @pytest.mark.parametrize("everywhere", [False, True])
 def test_outcomes_that_are_missing_widen_intervals_to_both_sides(everywhere: bool, few_passes: None) -> None:
-    """A fifth is missing: the value lies between none and all of them being rewards, and is told to be in the middle.
-    Intervals reach from below the one to above the other.
+    """A fifth is missing: ranges reach from below what none of them being rewards makes to above what all make. They
+    have no value, and no learner is the best.
     """
     rng = np.random.default_rng(2)
     log = uniform_log(rng, 1000, [0.4, 0.6])
@@ -162,15 +183,18 @@ def test_outcomes_that_are_missing_widen_intervals_to_both_sides(everywhere: boo
         told = changed(told, waits=np.where(lost, np.inf, np.asarray(log.waits)))
     least, most = (float(np.where(lost, each, log.rewards).mean()) for each in (0.0, 1.0))
     (found,) = learner_values(told, ["uniform"])
-    for method in ("ips", "snips"):
-        value, low, high = found.estimates[method]
-        assert value == pytest.approx((least + most) / 2, rel=1e-12)
-        assert low < least - 0.01
-        assert high > most + 0.01
-    for method in ("rejection", "dr"):
-        value, low, high = found.estimates[method]
-        assert value == pytest.approx((least + most) / 2, abs=0.04)
-        assert low < least < most < high
+    assert found.estimates.keys() == set(METHODS)
+    for method, value in found.estimates.items():
+        assert isinstance(value, Range)
+        assert not hasattr(value, "value")
+        margin = 0.01 if method in ("ips", "snips") else 0.0
+        assert value.low < least - margin
+        assert value.high > most + margin
+    assert isinstance(found.gain, Range)
+    assert found.gain.low < 0.0 < found.gain.high
+    plain = json.loads(json.dumps(found.as_dict(), allow_nan=False))
+    assert plain["estimates"]["dr"] == {"value": None, **found.estimates["dr"]._asdict()}
+    assert plain["gain"] == {"value": None, **found.gain._asdict()}
 
 
 def test_too_few_losses_if_what_is_missing_are_rewards(few_passes: None) -> None:
@@ -186,8 +210,8 @@ def test_the_gain_is_what_a_decision_is_worth_more_than_in_the_log(learner: str,
     log = uniform_log(np.random.default_rng(14), 900, [0.2, 0.7])
     (found,) = learner_values(log, [learner])
     assert found.gain is not None
-    assert found.gain.value == pytest.approx(found.estimates["dr"].value - log.rewards.mean(), abs=1e-12)
-    assert found.gain.low < found.gain.value < found.gain.high
+    assert point(found.gain).value == pytest.approx(point(found.estimates["dr"]).value - log.rewards.mean(), abs=1e-12)
+    assert found.gain.low < point(found.gain).value < found.gain.high
 
 
 @pytest.mark.parametrize("end", ["low", "high"])
@@ -197,13 +221,14 @@ def test_the_gain_is_as_uncertain_as_at_the_worse_end(end: str) -> None:
     def one(low: float, high: float) -> _Pass:
         same = np.full(len(METHODS), 0.5)
         zeros, arms = np.zeros(len(METHODS) + 1), np.array([1, 1])
-        return _Pass(np.append(same, low), np.append(same, high), zeros, 2, 2.0, arms, 0, None, (0.0, 1.0))
+        return _Pass(np.append(same, low), np.append(same, high), zeros, 2, 2.0, arms, 0, None, (0.0, 1.0), (-1.0, 1.0))
 
     noise = np.array([-2.0, -1.0, 0.0, 1.0, 2.0]) / 100
     resampled = [one(0.1 + each * (end == "low"), 0.3 + each * (end == "high")) for each in noise]
-    gain = _summary(learners.tune("uniform"), [one(0.1, 0.3)] * 3, resampled, 0.05).gain
-    half = student_quantile(4) * math.sqrt(2.5) / 100
-    assert gain == pytest.approx((0.2, 0.1 - half, 0.3 + half))
+    gain = _summary(learners.tune("uniform"), [one(0.1, 0.3)] * 3, resampled, 0.05, is_known=False).gain
+    half = student_quantile(3) * math.sqrt(2.5) / 100
+    assert isinstance(gain, Range)
+    assert gain == pytest.approx((0.1 - half, 0.3 + half))
 
 
 def test_what_is_missing_is_never_learned_from(few_passes: None) -> None:
@@ -235,7 +260,7 @@ def test_alpha_is_the_width(few_passes: None) -> None:
     log = uniform_log(np.random.default_rng(6), 900, [0.3, 0.5])
     (narrow,), (wide,) = (learner_values(log, ["exp3"], alpha=alpha) for alpha in (0.5, 0.01))
     for method in METHODS:
-        assert narrow.estimates[method].value == wide.estimates[method].value
+        assert point(narrow.estimates[method]).value == point(wide.estimates[method]).value
         assert wide.estimates[method].low < narrow.estimates[method].low
         assert wide.estimates[method].high > narrow.estimates[method].high
 
@@ -255,33 +280,43 @@ NO_NOISE = np.zeros(1)
 
 def test_half_an_interval_by_hand() -> None:
     """Three passes with variance 1, five resampled with variance 2.5: 2.5 - 2/3 of 1 = 11/6; freedom by Satterthwaite,
-    (11/6)^2 / (2.5^2 / 4 + (2/3)^2 / 2) = 1.88: 1. That is more than one pass would have, with four degrees.
+    (11/6)^2 / (2.5^2 / 4 + (2/3)^2 / 2) = 1.88: 1. That is more than one pass would have, with four degrees: 3, since
+    1/4 + 1/30 = 1/3.5.
     """
     own, other = np.array([[1.0], [2.0], [3.0]]), np.array([[1.0], [2.0], [3.0], [4.0], [5.0]])
-    alone = student_quantile(4) * math.sqrt(2.5)
+    alone = student_quantile(3) * math.sqrt(2.5)
     assert _half(own, other, NO_NOISE, 0.05) == pytest.approx([alone])
     assert student_quantile(1) * math.sqrt(11 / 6) > alone
-    assert _half(own, other, NO_NOISE, 0.2) == pytest.approx([student_quantile(4, 0.2) * math.sqrt(2.5)])
-    steady = np.full((3, 1), 2.0)  # passes do not differ: freedom 4
+    assert _half(own, other, NO_NOISE, 0.2) == pytest.approx([student_quantile(3, 0.2) * math.sqrt(2.5)])
+    steady = np.full((3, 1), 2.0)  # passes do not differ: freedom 3
     assert _half(steady, other, NO_NOISE, 0.05) == pytest.approx([alone])
     assert _half(steady, np.full((5, 1), 2.0), NO_NOISE, 0.05) == [0.0]
     many = _half(np.full((400, 1), 2.0), np.tile([[1.0], [3.0]], (2000, 1)), NO_NOISE, 0.05)
-    assert many == pytest.approx([student_quantile(1000)], rel=1e-3)
+    assert many == pytest.approx([student_quantile(29)], rel=1e-3)  # 3,999 and 30
     gaps = _half(np.array([[1.0], [np.nan], [2.0], [3.0]]), np.append(other, [[np.nan]], axis=0), NO_NOISE, 0.05)
     assert np.isfinite(gaps).all()
 
 
 def test_freedom_lies_between_one_and_that_of_a_pass() -> None:
-    """Forty passes with variance 1, eighty with 4: 4 - 39/40; freedom 3.025^2 / (4^2 / 79 + 0.975^2 / 39) = 40.4."""
+    """Forty passes with variance 1, eighty with 4: 4 - 39/40; freedom 3.025^2 / (4^2 / 79 + 0.975^2 / 39) = 40.4, and
+    with 30 of the log 1 / (1 / 40.4 + 1 / 30) = 17.2.
+    """
     own = np.tile([[-1.0], [1.0]], (20, 1)) * math.sqrt(39 / 40)
     other = np.tile([[-2.0], [2.0]], (40, 1)) * math.sqrt(79 / 80)
-    assert _half(own, other, NO_NOISE, 0.05) == pytest.approx([student_quantile(40) * math.sqrt(3.025)])
+    assert _half(own, other, NO_NOISE, 0.05) == pytest.approx([student_quantile(17) * math.sqrt(3.025)])
+
+
+def test_the_gain_has_fewer_degrees_of_freedom() -> None:
+    """Passes over the log do not differ, 4,000 resampled ones have variance 1: 1 / (1 / 3,999 + 1 / 12) = 11.96: 11."""
+    steady, other = np.full((400, len(METHODS) + 1), 2.0), np.tile([[1.0], [3.0]], (2000, len(METHODS) + 1))
+    halves = _half(steady, other, np.zeros(len(METHODS) + 1), 0.05)
+    assert halves == pytest.approx([student_quantile(29)] * len(METHODS) + [student_quantile(11)], rel=1e-3)
 
 
 def test_where_draws_make_all_the_difference() -> None:
     """The noise of outcomes, and of the draws over as many passes, is the least."""
     apart, other = np.array([[10.0], [20.0], [30.0]]), np.array([[1.0], [2.0], [3.0], [4.0], [5.0]])
-    least = student_quantile(4) * math.sqrt(0.5 + 100 / 3)
+    least = student_quantile(3) * math.sqrt(0.5 + 100 / 3)
     assert _half(apart, other, np.array([0.5]), 0.05) == pytest.approx([least])
 
 

@@ -13,6 +13,7 @@ import pytest
 from belated.api.types import Deadline
 from belated.cli.main import main
 from belated.client import Client
+from belated.inference import Estimate
 from belated.ledger import open_ledger
 from belated.ledger.estimates import log_of
 from belated.ledger.export import pieces
@@ -114,6 +115,7 @@ def test_a_deadline_of_the_service_is_in_the_log(server: Server, client: Client)
         record = ledger.find("late")
         assert record is not None
         found = replay_experiment(ledger, record, log_of(ledger, record), ["uniform"])
+    assert isinstance(found.logged, Estimate)
     assert found.logged.value == pytest.approx(1 / 3)
     assert found.delays is not None
     assert found.delays.overall.outcomes == 30

@@ -1,7 +1,7 @@
 """Replays: what a log says of its delays, of what learners would have done on it, and of its arms."""
 
 from belated.replay.delay_profile import DelayGroup, DelayProfile, profile
-from belated.replay.off_policy import OffPolicy, off_policy, value_of, weighted
+from belated.replay.off_policy import OffPolicy, Range, off_policy, value_of, weighted
 from belated.replay.replay import Replay, Reproduced, replay_log
 from belated.replay.values import LearnerValue, learner_values
 
@@ -10,6 +10,7 @@ __all__ = [
     "DelayProfile",
     "LearnerValue",
     "OffPolicy",
+    "Range",
     "Replay",
     "Reproduced",
     "learner_values",

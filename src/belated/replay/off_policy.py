@@ -8,7 +8,7 @@ With w_i = p_i / pi_i, and q any predictions of rewards that do not depend on ro
     dr      mean of sum_a p(a) q(a) + w_i (r_i - q(arm_i))        (Robins, Rotnitzky & Zhao 1994; Dudik et al. 2011)
 
 Normal intervals need rows that are drawn independently. Where propensities follow earlier outcomes, as those of a
-learner do, sums of w_i r_i are far from normal, but their errors are still a martingale: `martingale_interval`.
+learner do, sums of w_i r_i are far from normal, but their errors are still a martingale: `belated.replay.martingale`.
 
 The effective sample size is (sum w)^2 / sum w^2 (Kish 1965): as many rows decided by the target would tell as much.
 """
@@ -20,16 +20,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from belated.errors import InvalidValue, check_alpha
+from belated.errors import InvalidValue, check_alpha, check_positive
 from belated.inference import Estimate
-from belated.inference.capital import LOG_WEIGHTS, SHARES
 from belated.logs import Log
+from belated.replay.martingale import martingale_interval
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
-
-_PENALTIES = -np.log1p(-SHARES) - SHARES
-_HALVINGS = 60
 
 ESTIMATORS = ("ips", "snips", "dr")
 FEWEST = 20
@@ -37,11 +34,26 @@ FEWEST = 20
 ROUNDING = 1e-9
 """By how much a propensity may be off, of its value."""
 ADAPTIVE = (
-    "The propensities of an arm differ, as those of a learner do, which follow earlier outcomes. The interval is a wide"
-    " one that holds however they did."
+    "Propensities are taken to follow earlier outcomes, as those of a learner do. The interval is a wide one that holds"
+    " however they did; a share floor makes it narrower. If they follow something else, such as the visitor,"
+    " adaptive=False takes rows as independent."
 )
+FAR = 5.0
+"""Standard errors beyond which the mean of weights is not 1, as it must be."""
+LITTLE = 0.01
+"""How far it may be off in any case: propensities may be rounded."""
 RARE = 0.1
 """The largest mean of rewards that are taken for counts."""
+
+
+class Range(NamedTuple):
+    """Where a mean lies, where some rewards are missing that may be anything from 0 to 1: its interval alone.
+
+    No value within it is more likely than another, however many rewards are known.
+    """
+
+    low: float
+    high: float
 
 
 class OffPolicy(NamedTuple):
@@ -51,9 +63,7 @@ class OffPolicy(NamedTuple):
     """By the names of `ESTIMATORS`."""
     effective_size: float
     warning: str | None
-    """Why the log can hardly carry it; None if it can. Intervals are then those of `wide_interval`, or of
-    `martingale_interval`.
-    """
+    """Why the log can hardly carry it; None if it can. With a warning, all three intervals are a wide one."""
 
 
 class Sums(NamedTuple):
@@ -102,6 +112,23 @@ def hardly(rewards: Floats, weights: Floats) -> str | None:
     )
 
 
+def odd_weights(weights: Floats) -> str | None:
+    """Return what is wrong with weights whose mean is not 1; None if it may be.
+
+    Their mean is 1 where propensities are true, and every arm of the target had a chance.
+    """
+    mean, square = float(weights.mean()), float(weights @ weights) / weights.size
+    # The variance as it is, and as it would be were the mean 1: few rows of an arm tell too little of it.
+    variance = max(square - mean**2, square / mean - 1.0, 0.0)
+    if abs(mean - 1.0) <= max(FAR * math.sqrt(variance / weights.size), LITTLE):
+        return None
+    return (
+        f"The mean of the weights is {mean:.3g}, and it must be 1: the target plays arms that had no chance, or"
+        " propensities are not the true ones. The estimates are wrong. The interval is a wide one, which holds if"
+        " propensities are true."
+    )
+
+
 def wide_interval(rewards: Floats, weights: Floats, largest: float, alpha: float) -> tuple[float, float]:
     """Return an interval where a normal one cannot be trusted: `rare` for rare rewards, else `bernstein`."""
     weighted = weights * rewards
@@ -140,45 +167,6 @@ def bernstein(weighted: Floats, largest: float, alpha: float) -> tuple[float, fl
     return max(float(weighted.mean()) - half, 0.0), min(float(weighted.mean()) + half, 1.0)
 
 
-def martingale_interval(rewards: Floats, weights: Floats, alpha: float) -> tuple[float, float]:
-    """Return an interval for the mean that holds however propensities depended on earlier outcomes.
-
-    With X_i >= 0 whose mean given the past is v, any c_i in [0, 1] known before row i, and any lambda in [0, 1),
-
-        exp( lambda sum of (X_i - v) - psi(lambda) sum of (X_i - c_i)^2 ),     psi(l) = -log(1 - l) - l,
-
-    is at most a fair game: exp(lambda y - psi(lambda) y^2) <= 1 + lambda y for y >= -1 (Fan, Grama & Liu 2015). A
-    mixture over lambda bounds v from below, for every number of rows at once (Ville's inequality): an
-    empirical-Bernstein confidence sequence of the kind of Waudby-Smith, Wu, Ramdas, Karampatziakis & Mineiro (2024).
-    X_i = w_i r_i gives the bound from below, and w_i (1 - r_i), of mean 1 - v, the one from above; c_i is the weighted
-    mean of the rewards before row i. No bound on the weights is needed.
-    """
-    before = np.concatenate([np.zeros((2, 1)), np.cumsum([weights * rewards, weights], axis=1)[:, :-1]], axis=1)
-    centre = (before[0] + 0.5) / (before[1] + 1.0)
-    needed = math.log(2.0 / alpha)
-    ends = []
-    for part, middle in ((rewards, centre), (1.0 - rewards, 1.0 - centre)):
-        weighted = weights * part
-        squares = np.array([float(((weighted - middle) ** 2).sum())])
-        ends.append(max(float(weighted.sum()) - float(margin(squares, needed)[0]), 0.0) / rewards.size)
-    return min(ends[0], 1.0), max(1.0 - ends[1], 0.0)
-
-
-def margin(squares: Floats, level: float) -> Floats:
-    """Return the distance of a sum from its mean at which the mixture's capital is exp(level), by sums of squares."""
-    low = np.zeros(squares.size)
-    # one lambda alone, with its weight, is a bound from above
-    high = ((level - LOG_WEIGHTS + np.outer(squares, _PENALTIES)) / SHARES).min(axis=1)
-    for _ in range(_HALVINGS):
-        middle = 0.5 * (low + high)
-        logs = np.outer(middle, SHARES) - np.outer(squares, _PENALTIES) + LOG_WEIGHTS
-        top = logs.max(axis=1)
-        capital = top + np.log(np.exp(logs - top[:, None]).sum(axis=1))
-        low = np.where(capital < level, middle, low)
-        high = np.where(capital < level, high, middle)
-    return high
-
-
 def clipped(value: float, half: float) -> Estimate:
     """Return an estimate with the ends of its interval, which are not beyond 0 and 1."""
     return Estimate(value, min(max(value - half, 0.0), 1.0), max(min(value + half, 1.0), 0.0))
@@ -195,15 +183,39 @@ def off_policy(
 ) -> OffPolicy:
     """Return the estimates of rows whose rewards are all known, with normal intervals where the rows can carry them.
 
-    adaptive: propensities depended on earlier outcomes, so that rows are not independent; no interval is normal.
+    Parameters
+    ----------
+    rewards, weights, baselines
+        A number for each row: its reward, from 0 to 1; its weight, the probability of its arm under the target over its
+        propensity; and sum_a p(a) q(a) - w q(arm), as `weighted` makes them.
+    largest
+        The largest weight that a row may have; by default the largest that one has.
+    alpha
+        The probability with which each interval may be wrong.
+    adaptive
+        Propensities depended on earlier outcomes: rows are not independent, and no interval is normal.
+
+    Raises
+    ------
+    InvalidValue
+        Where a number is none, or not in its range; where there are no rows; where all weights are 0.
     """
     check_alpha(alpha)
     if not rewards.size:
         raise InvalidValue("there are no rows; at least one is needed", "rewards")
+    for name, values, lowest, highest in (
+        ("rewards", rewards, 0.0, 1.0),
+        ("weights", weights, 0.0, math.inf),
+        ("baselines", baselines, -math.inf, math.inf),
+    ):
+        _check_numbers(name, values, rewards.size, lowest, highest)
     if not weights.any():
         raise InvalidValue("all weights are 0: no row was decided as the target might have decided it", "weights")
+    if largest is not None and check_positive("largest", largest) < weights.max():
+        raise InvalidValue(f"largest is {largest!r}, but a weight is {weights.max():.4g}; none may be above", "largest")
     found = sums(rewards, weights, baselines)
-    warning = ADAPTIVE if adaptive else hardly(rewards, weights)
+    odd = odd_weights(weights)
+    warning = ADAPTIVE if adaptive else odd or hardly(rewards, weights)
     if warning is None:
         z = NormalDist().inv_cdf(1.0 - alpha / 2.0)
         estimates = {
@@ -211,7 +223,7 @@ def off_policy(
             for name, value, error in zip(ESTIMATORS, found.values.tolist(), found.errors.tolist(), strict=True)
         }
     else:
-        if adaptive:
+        if adaptive or odd:
             low, high = martingale_interval(rewards, weights, alpha)
         else:
             low, high = wide_interval(rewards, weights, float(weights.max()) if largest is None else largest, alpha)
@@ -222,15 +234,24 @@ def off_policy(
     return OffPolicy(estimates, effective_size(weights), warning)
 
 
-def value_of(log: Log, target: Floats, *, means: Floats | None = None, alpha: float = 0.05) -> OffPolicy:
+def _check_numbers(name: str, values: Floats, size: int, lowest: float, highest: float) -> None:
+    """Refuse values that are not one finite number for each row, in this range."""
+    if values.shape != (size,):
+        raise InvalidValue(f"{name} has the shape {values.shape}; ({size},) is needed", name)
+    if (row := _first(~(np.isfinite(values) & (values >= lowest) & (values <= highest)))) is not None:
+        ends = (f" from {lowest:g}" if lowest == 0.0 else "") + (f" to {highest:g}" if highest == 1.0 else "")
+        raise InvalidValue(f"{name}[{row}] is {values[row].item()}; a finite number{ends} is needed", name)
+
+
+def value_of(
+    log: Log, target: Floats, *, means: Floats | None = None, alpha: float = 0.05, adaptive: bool | None = None
+) -> OffPolicy:
     """Return what a fixed way of deciding would have been worth on a log.
 
     Parameters
     ----------
     log
-        With true propensities and an outcome for every decision. Where the propensities of an arm differ, they are
-        taken to depend on earlier outcomes, as those of a learner do: intervals then hold however they did, and are
-        wider. If they depend on something else, such as the visitor, `off_policy` takes rows as independent.
+        With true propensities and an outcome for every decision.
     target
         The probability of each arm, in the order of `log.labels`: the same in all rows, (arms,), or one row for each
         decision, (decisions, arms).
@@ -239,6 +260,10 @@ def value_of(log: Log, target: Floats, *, means: Floats | None = None, alpha: fl
         the rows from the other half.
     alpha
         The probability with which each interval may be wrong.
+    adaptive
+        Whether propensities depended on earlier outcomes, as those of a learner do: intervals then hold however they
+        did, and are wider. By default they are taken to, where those of an arm differ. False, where they depend on
+        something else, such as the visitor: rows are then taken as independent.
 
     Raises
     ------
@@ -249,13 +274,16 @@ def value_of(log: Log, target: Floats, *, means: Floats | None = None, alpha: fl
     check_alpha(alpha)
     _check_chances(log, _checked_target(log, target))
     weights, baselines = weighted(log, target, means=means)
-    return off_policy(log.rewards, weights, baselines, alpha=alpha, adaptive=propensities_vary(log))
+    return off_policy(
+        log.rewards, weights, baselines, alpha=alpha, adaptive=propensities_vary(log) if adaptive is None else adaptive
+    )
 
 
 def weighted(log: Log, target: Floats, *, means: Floats | None = None) -> tuple[Floats, Floats]:
     """Return weights and baselines of a log's rows, for `off_policy`; arguments are those of `value_of`.
 
-    An arm that was never chosen counts with a reward of 0 in ips and snips, whatever its chances were.
+    Unlike `value_of`, it does not check chances: in ips and snips an arm that was never chosen counts with a reward of
+    0.
     """
     size, n_arms = log.arms.size, len(log.labels)
     target = _checked_target(log, target)
@@ -268,8 +296,11 @@ def weighted(log: Log, target: Floats, *, means: Floats | None = None) -> tuple[
         predicted = crossed[half, log.arms]
     else:
         means = _matrix("means", means, size, n_arms)
-        if not np.isfinite(means).all():
-            raise InvalidValue("means has a value that is no finite number; predictions of rewards are needed", "means")
+        if (place := _first(~np.isfinite(means))) is not None:
+            row, arm = divmod(place, n_arms)
+            raise InvalidValue(
+                f"means[{row}, {arm}] is {means[row, arm]}; a finite prediction of the arm's reward is needed", "means"
+            )
         expected = np.broadcast_to(np.sum(target * means, axis=1), size)
         predicted = means[np.minimum(rows, len(means) - 1), log.arms]
     return weights, expected - weights * predicted
@@ -277,16 +308,22 @@ def weighted(log: Log, target: Floats, *, means: Floats | None = None) -> tuple[
 
 def _checked_target(log: Log, target: Floats) -> Floats:
     target = _matrix("target", target, log.arms.size, len(log.labels))
-    if not (target >= 0.0).all() or not np.allclose(target.sum(axis=1), 1.0, atol=1e-6):
+    if (place := _first(~(target >= 0.0))) is not None:
+        row, arm = divmod(place, target.shape[1])
+        raise InvalidValue(f"target[{row}, {arm}] is {target[row, arm]}; a probability is needed", "target")
+    totals = target.sum(axis=1)
+    if (row := _first(~(np.abs(totals - 1.0) <= 1e-6))) is not None:
+        raise InvalidValue(f"target[{row}] sums to {totals[row]:.6g}; probabilities that sum to 1 are needed", "target")
+    size = log.arms.size
+    if (row := _first(np.isnan(log.propensities))) is not None:
         raise InvalidValue(
-            "target has rows that are not probabilities; numbers from 0 on that sum to 1 are needed", "target"
+            f"decision {row + 1:,} of {size:,} has no propensity; the true probability of each decision is needed",
+            "propensity",
         )
-    if np.isnan(log.propensities).any():
-        raise InvalidValue("the log lacks propensities; the true probability of each decision is needed", "propensity")
     if (row := _first(np.isnan(log.rewards))) is not None:
         raise InvalidValue(
-            f"decision {row + 1:,} of {log.arms.size:,} has no outcome; a deadline that gives it one is needed, and"
-            f" decisions that are younger than the deadline are left out by log.head({row})",
+            f"decision {row + 1:,} of {size:,} has no outcome; log.with_deadline(deadline, loss) gives one to decisions"
+            f" that are old enough, and .head({size} - deadline) leaves out the younger ones, whatever came of them",
             "reward",
         )
     return target
@@ -294,6 +331,8 @@ def _checked_target(log: Log, target: Floats) -> Floats:
 
 def propensities_vary(log: Log) -> bool:
     """Return whether the propensities of an arm differ, by more than rounding."""
+    if log.distributions is not None and np.ptp(log.distributions, axis=0).max(initial=0.0) > ROUNDING:
+        return True
     lowest, highest = np.full(len(log.labels), np.inf), np.zeros(len(log.labels))
     np.minimum.at(lowest, log.arms, log.propensities)
     np.maximum.at(highest, log.arms, log.propensities)
@@ -343,7 +382,7 @@ def _check_chances(log: Log, target: Floats) -> None:
 
 
 def _first(found: Any) -> int | None:
-    """Return the first place where something is so; None where it never is."""
+    """Return the first place where something is so, row by row; None where it never is."""
     return int(np.argmax(found)) if found.any() else None
 
 

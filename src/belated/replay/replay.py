@@ -13,8 +13,8 @@ from belated.inference.method import Options
 from belated.logs import Log
 from belated.logs.deadlines import with_deadline
 from belated.replay.delay_profile import DelayProfile, profile
-from belated.replay.off_policy import off_policy
-from belated.replay.values import MOST_ROWS, LearnerValue, learner_values
+from belated.replay.off_policy import Range, off_policy
+from belated.replay.values import MOST_ROWS, LearnerValue, as_json, learner_values
 from belated.specs import duration
 
 DEFAULT_LEARNERS = ("guarded", "robust", "thompson", "klucb", "ucb", "uniform")
@@ -54,8 +54,8 @@ class Replay:
     """With its deadline, if there is one."""
     delays: DelayProfile | None
     """None where the log does not say when outcomes came."""
-    logged: Estimate
-    """The mean reward of a decision in the log."""
+    logged: Estimate | Range
+    """The mean reward of a decision in the log: a range where some are missing, or there are none."""
     values: tuple[LearnerValue, ...]
     estimates: Estimates
     alpha: float
@@ -71,9 +71,9 @@ class Replay:
 
     @property
     def best(self) -> LearnerValue | None:
-        """The learner with the largest value by `dr`; None where none could be replayed."""
-        told = [each for each in self.values if each.refused is None]
-        return max(told, key=lambda each: each.estimates["dr"].value) if told else None
+        """The learner with the largest value by `dr`; None where there are no such values, or ranges only."""
+        told = [(each, value) for each in self.values if isinstance(value := each.estimates.get("dr"), Estimate)]
+        return max(told, key=lambda pair: pair[1].value)[0] if told else None
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything as JSON takes it; a number that there is not is None."""
@@ -89,7 +89,7 @@ class Replay:
             ],
             "delays": None if self.delays is None else self.delays.as_dict(),
             "alpha": self.alpha,
-            "logged": self.logged._asdict(),
+            "logged": as_json(self.logged),
             "old_enough": self.old_enough,
             "rows_replayed": self.rows_replayed,
             "learners": [each.as_dict() for each in self.values],
@@ -147,7 +147,7 @@ def replay_log(
     >>> found = replay_log(log, ["thompson"], assigned="uniform")
     >>> found.delays.overall.quantiles[0], found.logged.value
     (3.0, 0.5)
-    >>> 0.9 < found.values[0].estimates["rejection"].value <= 1.0
+    >>> found.values[0].estimates["rejection"].low > 0.8
     True
     """
     Options(alpha, control, outcomes=outcomes).check(log.labels)
@@ -262,14 +262,13 @@ def _odd_propensities(log: Log) -> list[str]:
     return warnings
 
 
-def _logged(log: Log, alpha: float) -> Estimate:
-    """Return the mean reward of the log; where rewards are not known, its interval allows for all they may be."""
+def _logged(log: Log, alpha: float) -> Estimate | Range:
+    """Return the mean reward of the log; where rewards are missing, a range that allows for all they may be."""
     if not log.arms.size:
-        return Estimate(math.nan, 0.0, 1.0)
-    ones = np.ones(log.arms.size)
-    ends = [
-        off_policy(np.where(np.isnan(log.rewards), unknown, log.rewards), ones, ones * 0.0, largest=1.0, alpha=alpha)
-        for unknown in (0.0, 1.0)
-    ]
-    low, high = (each.estimates["ips"] for each in ends)
-    return Estimate((low.value + high.value) / 2.0, low.low, high.high)
+        return Range(0.0, 1.0)
+    ones, missing = np.ones(log.arms.size), np.isnan(log.rewards)
+    low, high = (
+        off_policy(np.where(missing, each, log.rewards), ones, ones * 0.0, largest=1.0, alpha=alpha).estimates["ips"]
+        for each in (0.0, 1.0)
+    )
+    return Range(low.low, high.high) if missing.any() else low

@@ -7,6 +7,7 @@ import numpy as np
 
 from belated.inference import Estimate
 from belated.replay.delay_profile import LIKELY, DelayGroup, DelayProfile
+from belated.replay.off_policy import Range
 from belated.replay.ranks import RankTest
 from belated.replay.replay import Replay
 from belated.replay.values import METHODS, LearnerValue
@@ -148,16 +149,20 @@ def _missing(replay: Replay) -> int:
     return int(np.isnan(replay.log.rewards[: replay.old_enough]).sum())
 
 
-def _interval(estimate: Estimate, is_known: bool = True) -> str:
-    """Return a value with its interval; the interval alone, where rewards are missing that may be anything."""
-    value, low, high = (f"{each:#.3g}" for each in estimate)
-    return f"{value} ({low}–{high})" if is_known else f"{low}–{high}"
+def _interval(told: Estimate | Range) -> str:
+    """Return an estimate with its interval; a range has the interval alone."""
+    *value, low, high = (f"{each:#.3g}" for each in told)
+    return f"{value[0]} ({low}–{high})" if value else f"{low}–{high}"
 
 
 def _ranked(replay: Replay) -> list[LearnerValue]:
-    """Return the learners that could be replayed, the best by `dr` first."""
+    """Return the learners that could be replayed, the best by `dr` first; of ranges, by their low ends."""
     told = [each for each in replay.values if each.refused is None]
-    return sorted(told, key=lambda each: -each.estimates["dr"].value)
+    return sorted(told, key=lambda each: -_place(each.estimates["dr"]))
+
+
+def _place(told: Estimate | Range) -> float:
+    return told.value if isinstance(told, Estimate) else told.low
 
 
 def value_header() -> list[str]:
@@ -167,15 +172,14 @@ def value_header() -> list[str]:
 
 def value_rows(replay: Replay) -> list[list[str]]:
     """Return what each learner is worth as a table shows it, the best first; the log itself last."""
-    is_known = not _missing(replay)
     rows = [
         [
             each.learner + (" *" if each.warning else ""),
-            *(_interval(each.estimates[name], is_known) for name in METHODS),
+            *(_interval(each.estimates[name]) for name in METHODS),
         ]
         for each in _ranked(replay)
     ]
-    return [*rows, ["as logged", _interval(replay.logged, is_known), *[""] * (len(METHODS) - 1)]]
+    return [*rows, ["as logged", _interval(replay.logged), *[""] * (len(METHODS) - 1)]]
 
 
 def value_table(replay: Replay) -> Table:
@@ -217,7 +221,7 @@ def _shares(replay: Replay, value: LearnerValue) -> str:
 def value_sentences(replay: Replay) -> list[str]:
     """Return what may be said of the learners, and where the log cannot carry it."""
     told = []
-    if replay.best is not None and not _missing(replay):
+    if replay.best is not None:
         told += _about_best(replay, replay.best)
     refused: dict[str, list[str]] = {}
     for each in replay.values:
@@ -243,7 +247,7 @@ def value_sentences(replay: Replay) -> list[str]:
 def _about_best(replay: Replay, best: LearnerValue) -> list[str]:
     """Return whether a learner is shown to be better than the log, and whether it had a chance."""
     gain = best.gain
-    assert gain is not None
+    assert isinstance(gain, Estimate)
     value = f"{_interval(best.estimates['dr'])} reward a decision, where the log has {_interval(replay.logged)}"
     if best.warning is not None:
         told = [f"The largest estimate is that of {best.learner}: {value}."]
@@ -325,14 +329,17 @@ def draw_values(replay: Replay) -> Any:
         figure = new_figure(7.6, 0.9 + 0.5 * len(told))
         axes = figure.subplots()
         logged = replay.logged
-        axes.axvspan(logged.low, logged.high, color="#8A8A8A", alpha=0.18, linewidth=0, zorder=1)
-        axes.axvline(logged.value, color="#8A8A8A", linewidth=1.0, zorder=1, label="as logged")
+        axes.axvspan(logged.low, logged.high, color="#8A8A8A", alpha=0.18, linewidth=0, zorder=1, label="as logged")
+        if isinstance(logged, Estimate):
+            axes.axvline(logged.value, color="#8A8A8A", linewidth=1.0, zorder=1)
         for k, name in enumerate(METHODS):
             colour = style(k)[0]
             places = [row + 0.27 - 0.18 * k for row in range(len(told))]
-            values = np.array([each.estimates[name] for each in told]).T
-            axes.hlines(places, values[1], values[2], color=colour, linewidth=1.6, zorder=3)
-            axes.plot(values[0], places, "o", color=colour, markersize=4, zorder=4, label=name)
+            shown = [each.estimates[name] for each in told]
+            ends = np.array([(each.low, each.high) for each in shown]).T
+            axes.hlines(places, *ends, color=colour, linewidth=1.6, zorder=3, label=name)
+            points = [(each.value, at) for each, at in zip(shown, places, strict=True) if isinstance(each, Estimate)]
+            axes.plot(*np.array(points).reshape(-1, 2).T, "o", color=colour, markersize=4, zorder=4)
         axes.set_yticks(range(len(told)), [each.learner for each in told])
         axes.set_ylim(-0.6, len(told) - 0.4)
         axes.set_xlabel("mean reward of a decision")
