@@ -328,16 +328,17 @@ def figure(path: Path, count: int, seed: int) -> None:
             axes.plot(days, share, color=colour, linestyle=dashes, linewidth=2.2, label=name)
             axes.annotate(
                 f"{name}: {share[-1]:.0f} %",
-                (days[-1], share[-1]),
+                (days[-1], max(share[-1], 100 * ALPHA)),
                 xytext=(-4, 6),
                 textcoords="offset points",
                 ha="right",
                 color=colour,
             )
         axes.axhline(100 * ALPHA, color="#555555", linewidth=0.9, linestyle=(0, (2, 2)))
-        axes.annotate("5 %, what was promised", (1, 100 * ALPHA), xytext=(0, 4), textcoords="offset points")
+        promised = "5 %, what was promised"
+        axes.annotate(promised, (9, 100 * ALPHA), xytext=(0, 6), textcoords="offset points", color="#555555")
         axes.set(xlim=(1, 30), ylim=(0, None), xlabel="day", ylabel="experiments with a false winner (%)")
-        axes.set_title("Two equal arms, busier at weekends", pad=8)
+        axes.set_title("Two equal arms that convert more at weekends", pad=8)
     save(drawn, path, [path.suffix.removeprefix(".")])
 
 

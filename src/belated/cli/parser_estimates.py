@@ -44,7 +44,8 @@ def add(commands: Any) -> None:
         choices=("settled", "arrived", "bounded"),
         default="settled",
         help="settled: decisions in order, as far as all have outcomes; arrived: all outcomes, right only if delays"
-        " depend neither on them nor on arms; bounded: all decisions, unknown rewards from 0 to 1; default: %(default)s",
+        " depend neither on them nor on arms; bounded: all decisions, unknown rewards from 0 to 1; default:"
+        " %(default)s",
     )
     command.add_argument(
         "--deadline",

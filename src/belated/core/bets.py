@@ -187,7 +187,7 @@ def _compare(state: State, arm: int, reward: float, chances: Vector, pooled: flo
             if weight <= 0.0:
                 continue
             factor = weight / chances[arm]
-            if arm == lo or arm == hi:
+            if arm in (lo, hi):
                 _place(state.pairs, row, factor if arm == lo else -factor, reward, pooled)
                 state.evidence[lo, hi] = _log_wealth(state.pairs, row, 0)
                 state.evidence[hi, lo] = _log_wealth(state.pairs, row, 1)
@@ -195,7 +195,7 @@ def _compare(state: State, arm: int, reward: float, chances: Vector, pooled: flo
 
 @kernel(inline=True)
 def play_weight(chance: float, instead: float) -> float:
-    """Return the largest v up to 1 with v |1 - u / p| <= 1, p the probability of an arm and u what it would be instead."""
+    """Return the largest v up to 1 with v |1 - u / p| <= 1, p the probability of an arm and u that by other play."""
     return 1.0 if instead <= 2.0 * chance else chance / (instead - chance)
 
 
@@ -203,8 +203,8 @@ def play_weight(chance: float, instead: float) -> float:
 def _compare_play(state: State, arm: int, reward: float, chances: Vector, pooled: float, is_blind: bool) -> None:
     """Go on by a decision in the comparison of what was played with playing by other shares u instead.
 
-    x = v (y - c) (1 - u_a / p_a), a the arm that was played, and v the cap, or as much less as keeps x below 1: its mean
-    given the past is v times the sum of (p_k - u_k) mu_k.
+    x = v (y - c) (1 - u_a / p_a), a the arm that was played, and v the cap, or as much less as keeps x below 1: its
+    mean given the past is v times the sum of (p_k - u_k) mu_k.
     """
     sums = state.plays.sums
     n_arms = state.present.size

@@ -71,8 +71,8 @@ class Estimates:
     winner: Arm | None
     """The arm that is better than all others that are there, if that is known."""
     more: tuple[int, int | None] | None
-    """How many more decisions it takes until an arm wins: the range from 20 to 80 % of what may be; without an end where
-    that is beyond sight. None: no telling.
+    """How many more decisions it takes until an arm wins: the range from 20 to 80 % of what may be; without an end
+    where that is beyond sight. None: no telling.
     """
     uplift: Estimate | None
     """How much more reward a decision brought than uniform play of the arms would have."""
@@ -200,7 +200,7 @@ class Estimates:
         if len(others) > MAX_NAMED:
             return f"and any of {len(others) + 1} arms"
         names = [str(self.leader), *others]
-        return "and " + " or ".join([", ".join(names[:-1]), names[-1]])
+        return f"and {', '.join(names[:-1])} or {names[-1]}"
 
     @property
     def days(self) -> tuple[float, float | None] | None:
@@ -318,8 +318,8 @@ def movement_note(movement: Movement, scale: Scale | None = None) -> str:
     what = "reward" if scale is None else "value"
     return (
         f"The level moves: over stretches of {movement.length:,} decisions the mean {what} of all arms went between"
-        f" {number(ends[0])} and {number(ends[1])}, which is more than chance. Compare arms by their differences, not by"
-        " means of different times."
+        f" {number(ends[0])} and {number(ends[1])}, which is more than chance. Compare arms by their differences, not"
+        " by means of different times."
     )
 
 

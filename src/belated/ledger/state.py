@@ -21,11 +21,11 @@ from belated.core.kernels import entry
 from belated.core.random import DRAW, draw
 from belated.core.shares import draw_arm
 from belated.errors import InvalidValue, SnapshotError
+from belated.inference.bets import MAX_ARMS
 from belated.ledger.base import LedgerError
 from belated.ledger.delay_histogram import Histogram, Sizes
 from belated.ledger.events import DecisionRecord, Event, ExperimentSettings, Fate, Hears, Kind, Status
 from belated.ledger.timeline import Timeline
-from belated.inference.bets import MAX_ARMS
 from belated.live.decisions import Receipt
 from belated.live.limits import Limits
 from belated.live.outstanding import Recorded

@@ -1,10 +1,10 @@
 """When the best arm is known: after which round one would first have been told which arm wins.
 
 One is whoever asks `belated.inference` for its winner, of settled decisions, at `ALPHA`: by randomisation, or by
-betting where a learner chooses with certainty or arms are too many. Decisions count in their order, as far as all of them have
-outcomes. So a decision counts from the round on by which its own outcome and all earlier ones have come, a running
-maximum that never falls, and it is enough to count by the first look at or after that round. Nothing else is kept of a
-run, however long it is.
+betting where a learner chooses with certainty or arms are too many. Decisions count in their order, as far as all of
+them have outcomes. So a decision counts from the round on by which its own outcome and all earlier ones have come, a
+running maximum that never falls, and it is enough to count by the first look at or after that round. Nothing else is
+kept of a run, however long it is.
 """
 
 import math
