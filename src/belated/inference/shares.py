@@ -10,8 +10,8 @@ whichever other arm wins wrongly was shown to be better than b, and if b itself 
 was shown to be better than that: K statements, ties included.
 
 Where arms come and go, a winner is shown to be better than every other arm that is there. If that is wrong, it was
-shown to be better than an arm that is at least as good: one ordered pair (a, b) of arms, mu_a <= mu_b, has more evidence
-than it should ever have.
+shown to be better than an arm that is at least as good: one ordered pair (a, b) of arms, mu_a <= mu_b, has more
+evidence than it should ever have.
 Which arms are there decides only which pairs are looked at. So it is enough that the shares of all ordered pairs of
 arms that may ever be add up to at most 1 (union bound): the K (K - 1) pairs of the first arms share one half, and the
 pairs of the n-th newcomer with the j arms before it, 2 j of them, share 3 / (pi^2 n^2).
