@@ -49,7 +49,7 @@ def simulate(tally: Tally, shares: Floats, arms: Integers, rounds: int) -> Futur
     """Return simulated outcomes of some arms, played with these shares, after `rounds` decisions."""
     rng = np.random.default_rng(rounds)  # the same decisions have the same forecast
     counts = tally.counts[arms]
-    used = counts.any(axis=0)
+    used = np.asarray(counts.any(axis=0))
     used[[0, -1]] = True
     open_ = counts[:, used].copy()
     open_[:, [0, -1]] += 0.5

@@ -132,14 +132,15 @@ class Stream:
         self._check(arms)
         if distributions is None:
             distributions = np.full((arms.size, len(self.decisions)), np.nan)
-        rest = (arms, rewards, propensities, distributions[:, : len(self.decisions)])
-        while self._waiting and self._waiting[0].after <= self.seen + rest[0].size:
-            cut = self._waiting[0].after - self.seen
-            self._add_kept(*(each[:cut] for each in rest), arrived)
+        distributions = distributions[:, : len(self.decisions)]
+        begin = 0
+        while self._waiting and self._waiting[0].after <= self.seen + arms.size - begin:
+            part = slice(begin, begin + self._waiting[0].after - self.seen)
+            self._add_kept(arms[part], rewards[part], propensities[part], distributions[part], arrived)
+            begin = part.stop
             self._let_change()
-            arms, rewards, propensities, distributions = (each[cut:] for each in rest)
-            rest = (arms, rewards, propensities, distributions)
-        self._add_kept(*rest, arrived)
+        part = slice(begin, None)
+        self._add_kept(arms[part], rewards[part], propensities[part], distributions[part], arrived)
 
     def presence(self, size: int) -> Iterator[tuple[int, int, Mask]]:
         """Yield (begin, end, which arms are there) for so many decisions to come."""
