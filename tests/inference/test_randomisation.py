@@ -174,7 +174,7 @@ def test_shares_that_follow_the_season() -> None:
 
 def test_an_arm_wins_when_it_has_the_evidence_against_every_rival() -> None:
     """p = K / E, E the least evidence against a rival; the sum over rivals does not do."""
-    log = even((0.3, 0.7, 0.5), 2_000, seed=2)
+    log = even((0.3, 0.7, 0.5), 1_000, seed=2)
     found, bets = estimates(log), bets_of(log)
     assert (found.leader, found.rival) == ("b", "c")
     least = min(float(np.exp(bets.state.evidence[1, other])) for other in (0, 2))

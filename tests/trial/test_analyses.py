@@ -44,7 +44,7 @@ def test_wins_are_those_of_inference(rates: tuple[float, ...], alpha: float) -> 
         at, won = analyses.first_wins(course.known[None, :-1], alpha)
         assert (int(at[0]), int(won[0])) == (expected, winner)
     at, won = analyses.first_wins(np.stack(found), alpha)
-    assert 3 <= np.count_nonzero(won == len(rates) - 1) <= 12
+    assert 1 <= np.count_nonzero(won == len(rates) - 1) <= 12
     assert at[won != NOBODY].max() < len(plan.looks)
 
 

@@ -66,10 +66,10 @@ def test_time_is_that_of_the_win_or_of_the_last_outcome() -> None:
     equal = follow(plan, arms, np.ones(60, dtype=np.int64), np.full(60, 5), EVEN)
     found = analysed(plan, stacked([wins, late, equal]))
     assert found.winners["betting"].tolist() == [1, 1, -1]
-    assert found.patients.tolist() == [40, 60, 60]
-    assert found.time.tolist() == [4.0, 16.0, 6.5]
-    assert found.enrolled.tolist() == [[20, 20], [30, 30], [30, 30]]
-    assert found.successes.tolist() == [[0, 20], [0, 30], [30, 30]]
+    assert found.patients.tolist() == [30, 60, 60]
+    assert found.time.tolist() == [3.0, 16.0, 6.5]
+    assert found.enrolled.tolist() == [[15, 15], [30, 30], [30, 30]]
+    assert found.successes.tolist() == [[0, 15], [0, 30], [30, 30]]
     assert found.sizes["betting"].tolist() == [20, 60, 60]
     assert found.sizes["peeking"].tolist() == [20, 60, 60]  # at 10 there are 5 outcomes, too few
     assert found.sizes["naive"].tolist() == [60, 60, 60]

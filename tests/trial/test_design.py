@@ -304,7 +304,7 @@ def test_what_a_prompt_and_a_notebook_show(looked: trial.Design) -> None:
     assert repr(looked) == text
     assert text in looked._repr_html_()
     header, adaptive, fixed = looked.rows()
-    assert (adaptive[0], fixed[0], len(header)) == ("guarded", "fixed randomisation", len(adaptive))
+    assert (adaptive[0], fixed[0], len(header)) == ("guarded:share_floor=0.2", "fixed randomisation", len(adaptive))
     shares = [f"{100 * float(share.mean):.0f}" for share in looked.fixed.alternative.shares]
     assert fixed[header.index("by arm, %")] == " / ".join(shares)
     assert adaptive[header.index("patients")] == looked.adaptive.alternative.patients.text

@@ -135,6 +135,8 @@ class Randomisation(Method):
     @property
     def notes(self) -> tuple[str, ...]:
         notes = [PLAIN if self.is_plain else OPEN] if self.bets.compared else []
+        if self.bets.compared and self.stream.level.movement() is not None:
+            notes.append(WHOLE_WEEKS)
         blind = self.bets.blind
         if blind:
             notes.append(
