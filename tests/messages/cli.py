@@ -16,8 +16,9 @@ from belated.ledger.processor import CommandProcessor
 from belated.service.errors import ApiError
 from belated.service.pages import experiment
 from belated.service.pages.forms import new_experiment
-from belated.service.pages.parts import problems
+from belated.service.pages.parts import holding, problems
 from belated.service.simulate.plan import plan_of
+from belated.service.views import WaitsFor
 
 LOG = "arm,reward\n" + "a,1\nb,0\n" * 20
 BAD = "arm,reward\na,1\nb,x\nc,1\n"
@@ -170,6 +171,19 @@ def on_the_page(**given: Any) -> Callable[[Path], object]:
     return show
 
 
+def held_up(**given: Any) -> Callable[[Path], object]:
+    """What the list says of the decision that holds up the verdict."""
+
+    def show(_: Path) -> str:
+        state = msgspec.convert(SHOWN | {"delays": {"rounds": QUANTILES, "seconds": LATE}} | given, Experiment)
+        found = [holding(state, WaitsFor(k, id, 0.0), 8e5) for k, id in HOLDING]
+        return "\n".join(f"Decision {each['name']} {each['problem'] or each['ago']}" for each in found)
+
+    return show
+
+
+LATE = {"p50": 1.0, "p90": 60.0, "p99": 3600.0}
+HOLDING = ((17, "visit-17"), (18, None), (299, "visit-299"))
 DEADLINE = {"deadline": 86400.0, "loss": 1.0, "learn": "deadline"}
 FORMS = {
     "without what becomes of missing outcomes": {"missing": ""},
@@ -199,5 +213,6 @@ CASES: dict[str, Callable[[Path], object]] = {
         outcomes=OUTCOMES | {"used": 150}, arms=[arm("blue", 150), arm("green", 0)], missing=DEADLINE
     ),
     "a page: reports that never settle": on_the_page(outcomes=OUTCOMES | {"held": 150}, reports="sum"),
+    "a page: a decision that holds up the verdict": held_up(),
     "a page: most were thrown away": on_the_page(outcomes=OUTCOMES | {"used": 60, "skipped": 90}),
 }

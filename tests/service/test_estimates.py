@@ -1,6 +1,7 @@
 """Estimates of an experiment: the same from the service, the ledger, an export and a log, on both databases."""
 
 import asyncio
+import math
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -30,7 +31,9 @@ WAYS: list[dict[str, Any]] = [
     {"control": "x", "alpha": 0.2},
     {"outcomes": "arrived"},
     {"outcomes": "bounded"},
-    {"method": "weighted"},
+    {"method": "randomisation"},
+    {"method": "betting"},
+    {"method": "betting", "control": "x", "outcomes": "bounded"},
 ]
 
 
@@ -64,6 +67,11 @@ def shown(found: ExperimentEstimates) -> dict[str, Any]:
     return plain
 
 
+def timeless(found: dict[str, Any]) -> dict[str, Any]:
+    """What is said but for how many days it takes: the service knows the pace, a log may not."""
+    return {name: each for name, each in found.items() if name not in ("days", "verdict")}
+
+
 def test_service_ledger_export_and_log_say_the_same(server: Server, client: Client, tmp_path: Path) -> None:
     name = "same"
     client.create(name, ["x", "y"], seed=3, learner="balanced")
@@ -76,9 +84,14 @@ def test_service_ledger_export_and_log_say_the_same(server: Server, client: Clie
             export = tmp_path / f"export{part}.csv"
             export.write_bytes(b"".join(pieces(ledger, record, "csv")))
         for way in WAYS:
-            expected = inference.estimates(log, **way).as_dict()
-            assert shown(client.estimates(name, **way)) == expected
-            assert inference.estimates(inference.read_log(export), **way).as_dict() == expected
+            known = inference.estimates(log, **way)
+            expected, found = known.as_dict(), client.estimates(name, **way)
+            assert timeless(shown(found)) == timeless(expected)
+            assert found.verdict.startswith(known.headline)
+            assert timeless(inference.estimates(inference.read_log(export), **way).as_dict()) == timeless(expected)
+            assert (found.days is None) == (found.more is None)
+            if found.more is not None and found.days is not None:
+                assert 0.0 < found.days.low <= (found.days.high or math.inf)
     assert expected["decisions"] == 300
     state = client.experiment(name)
     assert expected["waiting"] == state.rounds - state.outcomes.used - state.outcomes.skipped > 0
@@ -93,6 +106,9 @@ def test_which_arm_wins_is_told(client: Client) -> None:
     assert (found.winner, found.leader, found.used) == ("y", "y", 400)
     assert found.differences[0].difference.low > 0.8
     assert found.uplift_to_control is not None
+    assert (found.method, found.average, found.candidates, found.progress) == ("randomisation", "plain", ["y"], 1.0)
+    assert found.named is not None
+    assert (found.named.arm, found.more, found.days, found.movement) == ("y", None, None, None)
 
 
 def test_labels_that_are_numbers(client: Client) -> None:
@@ -132,14 +148,15 @@ def test_what_is_asked_for_wrongly_is_refused(server: Server) -> None:
             ("method=aipw", "method", "aipw"),
             ("outcomes=all", "outcomes", "all"),
             ("control=z", "control", "z"),
-            ("method=weighted&outcomes=arrived", "outcomes", "settled"),
+            ("method=weighted", "method", "weighted"),
             ("what=1", "what", "what"),
         ]:
             assert value in problem(http.get(f"{ask}?{query}"), 422, "invalid", field)
         (made,) = (done(http.post(at("refusals", "decisions"))),)
         done(http.post(at("refusals", "outcomes"), json={"decision": made["id"], "loss": 0.0}))
-        problem(http.get(f"{ask}?method=weighted"), 422, "invalid", "method")
-        assert done(http.get(ask))["used"] == 1
+        problem(http.get(f"{ask}?method=randomisation"), 422, "invalid", "method")  # its choices were certain
+        found = done(http.get(ask))
+        assert (found["used"], found["method"], found["average"]) == (1, "betting", "same")
 
 
 def test_a_key_that_decides_only_may_not_look(server: Server, client: Client) -> None:
@@ -167,7 +184,8 @@ def test_decisions_are_read_once_in_their_order(kind: str, tmp_path: Path) -> No
         events += [outcome(7, 1, 0.0), outcome(8, 3, 1.0), default(9, 2), outcome(10, 2, 0.0)]
         append(ledger, record.number, events)
         found = [tuple(each) for each in ledger.results(record.number, Hears.ARRIVAL, 0, 100, 10)]
-        assert found == [(k, k % 3, 0.25, loss) for k, loss in enumerate([0.0, 1.0, 1.0, None, None, None], 1)]
+        losses = [0.0, 1.0, 1.0, None, None, None]
+        assert found == [(k, k % 3, 0.25, loss, None) for k, loss in enumerate(losses, 1)]
         assert [each.number for each in ledger.results(record.number, Hears.ARRIVAL, 2, 5, 10)] == [3, 4, 5]
         assert [each.number for each in ledger.results(record.number, Hears.ARRIVAL, 2, 5, 1)] == [3]
         settled = SettledDecisions(3)

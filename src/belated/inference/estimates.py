@@ -160,16 +160,22 @@ class Estimates:
         raise KeyError(arm)
 
     @property
-    def verdict(self) -> str:
-        """Which arm wins and how sure that is, in a few sentences."""
+    def headline(self) -> str:
+        """Which arm wins, in a sentence."""
         if self.winner is not None:
             return f"{self.winner} wins: {self._better}, with {100 * (1 - self.alpha):g} % confidence{self._condition}."
         if self.leader is None:
             return "Nothing is known yet: no outcome can be used."
         if self.candidates == (self.leader,):
-            verdict = f"Not yet: {self.leader} leads, and every other arm is nearly ruled out."
-        else:
-            verdict = f"Not yet: {self.leader} leads, {self._open_arms} may be the best."
+            return f"Not yet: {self.leader} leads, and every other arm is nearly ruled out."
+        return f"Not yet: {self.leader} leads, {self._open_arms} may be the best."
+
+    @property
+    def verdict(self) -> str:
+        """Which arm wins and how sure that is, in a few sentences."""
+        verdict = self.headline
+        if self.winner is not None or self.leader is None:
+            return verdict
         shown = "" if self.progress is None else f" The evidence is {100 * self.progress:.0f} % of what is needed."
         verdict += shown
         if self.named is not None:
@@ -213,15 +219,20 @@ class Estimates:
     @property
     def outlook(self) -> str:
         """How much longer it takes until an arm wins, in a sentence; empty where there is no telling."""
+        return f"At the present pace it takes {self.remaining}." if self.remaining else ""
+
+    @property
+    def remaining(self) -> str:
+        """How many more days and decisions it takes until an arm wins, in words; empty where there is no telling."""
         if self.winner is not None or self.more is None:
             return ""
         low, high = self.more
         decisions = f"{number(low)} to {number(high)}" if high is not None else f"at least {number(low)}"
         if self.days is None:
-            return f"At the present pace it takes {decisions} more decisions."
+            return f"{decisions} more decisions"
         if self.days[0] > YEAR:
-            return f"At the present pace it takes more than a year: {decisions} more decisions."
-        return f"At the present pace it takes {_days(*self.days)}: {decisions} more decisions."
+            return f"more than a year: {decisions} more decisions"
+        return f"{_days(*self.days)}: {decisions} more decisions"
 
     def __repr__(self) -> str:
         return f"Estimates({len(self.arms)} arms, {self.used:,} of {self.decisions:,} decisions: {self.verdict})"

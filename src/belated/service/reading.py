@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import NamedTuple, TypeVar
 
-from belated.api.types import Experiment, ExperimentEstimates, ExperimentTimeline
+from belated.api.types import Experiment, ExperimentTimeline
 from belated.errors import InvalidValue, SnapshotError
+from belated.inference import Estimates
 from belated.inference.method import Method, Options
 from belated.ledger.commands import Refused, View
 from belated.ledger.estimates import SettledDecisions, Totals
@@ -18,6 +19,7 @@ from belated.ledger.keeper import SettledSnapshot
 from belated.ledger.processor import CommandProcessor
 from belated.ledger.state import ExperimentState
 from belated.service import metrics, views
+from belated.service.answers import answer
 from belated.service.errors import ApiError
 from belated.service.http import encode
 from belated.service.metrics import Figures
@@ -167,7 +169,7 @@ class Reader:
     def estimates(self, name: str, options: Options) -> bytes:
         """Return what is known of an experiment's arms, as JSON, from the decisions that were read."""
         with self._locked(name) as (kept, taken):
-            return encode(_shown_estimates(taken, self._method(kept, taken, options)))
+            return encode(views.estimates(name, _estimates(taken, self._method(kept, taken, options))))
 
     def known(self, name: str, outcomes: str) -> bytes:
         """Return what is known of an experiment's arms and what was known along the way, as JSON, for pages."""
@@ -181,9 +183,10 @@ class Reader:
                 course = course.in_units(scale)
             shown = None if course is None else views.course(course)
             waits_for = None if waiting is None else views.WaitsFor(waiting.round, waiting.id, waiting.at / SECOND)
-            found = _shown_estimates(taken, method)
+            estimates = _estimates(taken, method)
+            found = views.estimates(name, estimates)
             found.arms = sorted(found.arms, key=lambda arm: -arm.decisions)[:MOST_ARMS]
-            return encode(views.Known(found, shown, waits_for))
+            return encode(views.Known(found, answer(estimates), shown, waits_for))
 
     def _method(self, kept: "_Settled", taken: "_Taken", options: Options) -> Method:
         options = _with_label(taken.totals, options)._replace(per_day=taken.per_day)
@@ -263,9 +266,10 @@ def _taken(view: View) -> _Taken:
     )
 
 
-def _shown_estimates(taken: _Taken, method: Method) -> ExperimentEstimates:
-    found, settings = method.estimates(), taken.record.settings
-    return views.estimates(settings.name, found if settings.scale is None else found.in_units(settings.scale))
+def _estimates(taken: _Taken, method: Method) -> Estimates:
+    """Return estimates in the experiment's own units."""
+    found, scale = method.estimates(), taken.record.settings.scale
+    return found if scale is None else found.in_units(scale)
 
 
 def _with_label(totals: Totals, options: Options) -> Options:

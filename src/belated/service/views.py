@@ -32,6 +32,7 @@ from belated.ledger.commands import Refused, View
 from belated.ledger.delay_histogram import BOUNDS, Sizes
 from belated.ledger.events import SECOND, Fate, when
 from belated.ledger.timeline import ARMS, HALF_HOUR, OTHERS
+from belated.service.answers import Answer
 from belated.service.errors import ApiError
 
 
@@ -194,6 +195,7 @@ class Known(msgspec.Struct):
     """What pages show of what is known."""
 
     estimates: ExperimentEstimates
+    answer: Answer
     course: ExperimentCourse | None
     waits_for: WaitsFor | None
 

@@ -15,12 +15,14 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, Request, Route, expect
 
 from belated.api.types import ArmTimeline, Deadline, ExperimentTimeline, LastDay
+from belated.client import Client
 from belated.ledger import open_ledger
 from belated.service.pages.session import COOKIE
 from belated.service.simulate.findings import Findings, LearnerFindings
 from support.browser import Tab, check_width
 from support.pages import HOSTILE, new_secret, sign_in
 from support.serving import ADMIN_KEY, Server, Stores
+from support.waiting import until
 
 H1 = "h1"
 LIVE = "#live:not(.bad):not(:empty)"
@@ -209,7 +211,7 @@ def test_charts_and_sentences_are_of_the_arms_they_name(tab: Tab, server: Server
         found = client.estimates("clear")
         page.goto("/experiments/clear")
         (pair,) = found.differences
-        assert pair.difference.value == 1.0
+        assert pair.difference.value == pytest.approx(1.0, abs=0.05)
         assert found.uplift is not None
         for number in (pair.difference.low, found.uplift.value, found.uplift.low, found.uplift.high):
             expect(page.locator('[data-show="compared"]')).to_contain_text(f"{number:.3g}")
@@ -231,6 +233,58 @@ def test_charts_and_sentences_are_of_the_arms_they_name(tab: Tab, server: Server
     page.locator("#delay-arm").select_option(index=25)  # all, 24 arms, the others
     assert total() == sum(int(each.arm) >= 24 for each in made)
     check_quiet(tab)
+
+
+@pytest.mark.slow
+def test_seasons_are_seen(tab: Tab, server: Server) -> None:
+    """The level of settled decisions is drawn by time, with a legend, and stands in the table; so does a sentence."""
+    page, legend = tab.page, tab.page.locator('[data-chart="means"] .legend bdi')
+    with server.client() as client:
+        client.create("moving", ["a", "b"], seed=3, share_floor=0.3)
+        open_live(page, "moving")
+        expect(page.locator("#level")).to_be_hidden()
+        for good in (0.9, 0.1, 0.9):
+            made = client.decide_many("moving", 400)
+            client.observe_many("moving", rewards={each.id: float(k % 10 < 10 * good) for k, each in enumerate(made)})
+            server.pass_time(60)
+        expect(page.locator("#level")).to_be_visible()
+        expect(legend).to_have_count(3)
+        movement = client.estimates("moving").movement
+        assert movement is not None
+    assert page.locator('[data-chart="means"] .legend i.dots').count() == 1
+    drawn = page.locator('[data-table="means"] tbody td:last-child').all_text_contents()
+    shown = [float(each) for each in drawn if each != "–"]
+    assert max(shown) == pytest.approx(0.9, abs=0.05)
+    assert min(shown) < 0.7  # a point is of the four before it, too
+    check_quiet(tab)
+
+
+@pytest.mark.slow
+def test_the_answer_follows(tab: Tab, server: Server) -> None:
+    """Evidence grows while the page is open; the arm that loses is ruled out, and what is left to say is hidden."""
+    page, evidence = tab.page, tab.page.locator("#evidence")
+    with server.client() as client:
+        client.create("answered", ["bad", "good"], seed=3, share_floor=0.3)
+        open_live(page, "answered")
+        expect(evidence).to_be_hidden()
+        for _ in range(2):
+            made = client.decide_many("answered", 20)
+            rewards = {each.id: float(k % (3 if each.arm == "good" else 5) > 0) for k, each in enumerate(made)}
+            client.observe_many("answered", rewards=rewards)
+        expect(evidence).to_be_visible()
+        bar = evidence.get_by_role("img")
+        until(lambda: bar.locator(".had").get_attribute("width") == f"{percent_of(client)}%")
+        assert str(percent_of(client)) in (bar.get_attribute("aria-label") or "")
+        made = client.decide_many("answered", 400)
+        client.observe_many("answered", rewards={each.id: float(each.arm == "good") for each in made})
+        expect(evidence).to_be_hidden()
+        expect(page.locator("#arms .out:visible")).to_have_count(1)
+        expect(page.locator('#arms tr[data-arm="bad"] .out')).to_be_visible()
+    check_quiet(tab)
+
+
+def percent_of(client: Client) -> int:
+    return int(100 * (client.estimates("answered").progress or 0.0))
 
 
 def test_a_stream_that_is_refused_or_falls_silent_is_opened_anew(tab: Tab) -> None:

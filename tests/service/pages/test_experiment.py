@@ -47,6 +47,38 @@ def test_an_experiment_is_shown(show: Show) -> None:
     assert [row[0] for row in page.one(id="history").rows()]
 
 
+def test_the_answer_is_shown_in_its_parts(server: Server, show: Show) -> None:
+    """A part that there is not is hidden, and takes no room."""
+
+    def parts(name: str) -> set[str]:
+        page = show(f"/experiments/{name}")
+        hidden = {child.attributes.get("data-show") for each in page if "hidden" in each.attributes for child in each}
+        return {part for part in ("progress", "remaining", "candidates", "named", "level") if part not in hidden}
+
+    with server.client() as client:
+        for name, rates in (("sure", (0.0, 1.0)), ("unsure", (0.4, 0.5))):
+            client.create(name, ["a", "b"], seed=1, share_floor=0.2)
+            made = client.decide_many(name, 400)
+            goal = dict(zip("ab", rates, strict=True))
+            client.observe_many(name, rewards={d.id: float(k % 10 < 10 * goal[str(d.arm)]) for k, d in enumerate(made)})
+        known = client.estimates("unsure")
+    until(lambda: fact(show("/experiments/sure"), "verdict") and fact(show("/experiments/unsure"), "verdict"))
+    assert parts("sure") == set()
+    page = show("/experiments/unsure")
+    assert {"progress", "remaining"} <= parts("unsure")
+    assert known.progress is not None
+    assert fact(page, "progress") == str(int(100 * known.progress))
+    bar = page.one(class_="evidence")
+    assert bar.attributes["role"] == "img"
+    assert fact(page, "progress") in bar.attributes["aria-label"]
+    assert bar.one(class_="had").attributes["width"] == f"{fact(page, 'progress')}%"
+    assert fact(page, "meaning")
+    out = [row.one(class_="out") for row in show("/experiments/sure").one(id="arms").all("tr")]
+    assert ["hidden" in each.attributes for each in out] == [False, True]
+    for each in (page, show("/experiments/sure"), show("/")):
+        assert "(p =" not in each.text
+
+
 def test_a_page_loads_what_is_here_and_nothing_inline(visitor: httpx.Client) -> None:
     for path in ("/", "/experiments/button", "/new", "/simulate", "/experiments/nobody"):
         answer = visitor.get(path)

@@ -1,6 +1,8 @@
 """The list of experiments: what is wrong is said, curves of the last day, a ledger that is away."""
 
+import math
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
@@ -20,13 +22,14 @@ from belated.api.types import (
 from belated.ledger.events import Status
 from belated.service.pages.experiment import facts, missing
 from belated.service.pages.overview import last_day
-from belated.service.pages.parts import last_decision, listed, problems, share_bar
+from belated.service.pages.parts import holding, holding_since, last_decision, listed, problems, share_bar
 from belated.service.reading import Look
+from belated.service.views import WaitsFor
 from belated.service.words import ago, duration, percent
 from support.elements import Node, read_html
 from support.pages import HOSTILE, fill, visiting
 from support.postgres import Postgres
-from support.serving import Server
+from support.serving import Server, Stores
 from support.waiting import until
 
 Show = Callable[..., Node]
@@ -81,6 +84,28 @@ def test_what_is_wrong_is_said() -> None:
     assert said(shown(300, counts(50, skipped=50), [(200, 50), (100, 50)], [])) == []
     warned = "51 outcomes came after learner 'robust' had skipped their decisions"
     assert problems(shown(300, counts(49, skipped=51), [(200, 50), (100, 50)], [warned])) == [warned]
+
+
+def test_a_decision_that_holds_up_the_verdict_is_told_when_it_takes_long() -> None:
+    """Long is three times as long as 99 % of the outcomes took, and a minute at least."""
+    fast = Quantiles(1.0, 2.0, 100.0)
+    slow = msgspec.structs.replace(shown(500, counts(499), [(500, 499)], []), delays=DelayQuantiles(fast, fast))
+    one = WaitsFor(100, "visit-17", 1000.0)
+    assert holding_since(slow, one) == 1300.0
+    quick = msgspec.structs.replace(slow, delays=DelayQuantiles(fast, Quantiles(0.1, 0.1, 0.2)))
+    assert holding_since(quick, one) == 1060.0
+    for never in (
+        msgspec.structs.replace(slow, missing=Deadline(60.0, 1.0)),
+        msgspec.structs.replace(slow, delays=DelayQuantiles(NOTHING, NOTHING)),
+        msgspec.structs.replace(slow, rounds=199),
+    ):
+        assert holding_since(never, one) == math.inf
+        assert holding(never, one, 1e9)["problem"] == ""
+    before, after = holding(slow, one, 1299.0), holding(slow, one, 1300.0)
+    assert (before["id"], before["name"], before["problem"]) == ("visit-17", "visit-17", "")
+    assert "400" in after["problem"]
+    erased = holding(slow, WaitsFor(1234, None, 1000.0), 1010.0)
+    assert (erased["id"], "1,234" in erased["name"]) == (None, True)
 
 
 def timeline(begin: float, seconds: float, decisions: list[int], day: LastDay | None = None) -> ExperimentTimeline:
@@ -217,6 +242,7 @@ def test_the_list_says_which_arm_wins(show: Show, server: Server) -> None:
         assert told["won"].startswith("good wins")
         assert not {"a", "b"} & set(told["nothing-yet"].split())
         assert told["close"].split()[:2] in (["one", "leads,"], ["other", "leads,"])
+        assert "%" in told["close"]
         return True
 
     until(verdicts)
@@ -235,6 +261,34 @@ def test_what_needs_attention_is_looked_at_anew_when_something_has_changed(show:
         assert not is_listed()
         client.decide_many("attended", 100)
         assert is_listed()
+
+
+def test_the_list_names_the_decision_that_holds_up_the_verdict(show: Show, server: Server, tmp_path: Path) -> None:
+    """Its link leads to it. Where one has waited for long, the experiment needs attention."""
+
+    def play(server: Server) -> str:
+        with server.client() as client:
+            client.create("held-up", ["a", "b"])
+            made = client.decide_many("held-up", 200)
+            client.observe_many("held-up", rewards={each.id: 1.0 for each in made if each.round != 50})
+        return f"/experiments/held-up/decisions?id={made[49].id}"
+
+    path = play(server)
+    link = until(lambda: cards(show("/"))["held-up"].all("a", href=path))[0]
+    assert link.text == path.partition("=")[2]
+    assert not cards(show("/"))["held-up"].all(class_="problem")
+    assert "held-up" not in cards(show("/?status=attention&q=held-up"))
+    assert show(path).one("h1").text
+    soon = {f"belated.service.pages.parts.{name}": 0.0 for name in ("HELD_TIMES", "LEAST_HELD")}
+    with Server(Stores.fresh("sqlite", tmp_path), tmp_path / "log", constants=soon) as other:
+        path = play(other)
+        with closing(visiting(other)) as http:
+
+            def attended() -> list[Node]:
+                found = cards(read_html(http.get("/?status=attention").text))
+                return found["held-up"].one(class_="problem").all("a") if "held-up" in found else []
+
+            assert until(attended)[0].attributes["href"] == path
 
 
 def test_a_ledger_that_is_away_is_a_page_and_works_again_when_it_is_back(tmp_path: Path) -> None:

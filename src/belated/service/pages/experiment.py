@@ -8,6 +8,7 @@ import msgspec
 from belated.api.types import ArmTimeline, Deadline, Experiment, ExperimentTimeline, ShareLimits
 from belated.ledger.export import FORMATS
 from belated.service import handlers
+from belated.service.answers import NOTHING
 from belated.service.errors import ApiError
 from belated.service.http import Response
 from belated.service.pages.decisions import latest
@@ -15,6 +16,7 @@ from belated.service.pages.history import history
 from belated.service.pages.parts import MOST_LISTED, last_decision, limits_words, listed, problems
 from belated.service.pages.visit import Visit, page
 from belated.service.reading import Look
+from belated.service.views import Known
 from belated.service.words import duration, percent
 from belated.templates.display import number
 
@@ -59,7 +61,7 @@ async def show(visit: Visit) -> Response:
     decisions = await visit.service.read(latest, visit.service.ledger, look)
     changes = await visit.service.read(history, visit.service.ledger, visit.name)
     known = await feed.known(KNOWN_SECONDS, look.events)
-    found = msgspec.json.decode(known) if known else {}
+    found = msgspec.json.decode(known, type=Known) if known else None
     shown = look.experiment
     return page(
         "experiment.html",
@@ -82,7 +84,7 @@ async def show(visit: Visit) -> Response:
         changes=changes,
         latest=decisions,
         data=in_page(data(look, decisions)),
-        verdict=found["estimates"]["verdict"] if found else "",
+        answer=found.answer if found else NOTHING,
         known=in_page(known or b"null"),
     )
 

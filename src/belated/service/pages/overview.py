@@ -12,7 +12,8 @@ from belated.ledger.base import Outline
 from belated.ledger.events import Status
 from belated.service.errors import ApiError
 from belated.service.http import Response
-from belated.service.pages.parts import last_decision, problems, share_bar
+from belated.service.pages.feed import MANY_EVENTS
+from belated.service.pages.parts import holding, holding_since, last_decision, problems, share_bar
 from belated.service.pages.visit import Visit, page
 from belated.service.reading import Look
 from belated.service.views import Known
@@ -55,8 +56,8 @@ async def show(visit: Visit) -> Response:
     for outline in found[(at - 1) * ON_A_PAGE : at * ON_A_PAGE]:
         try:
             look = await service.look(outline.name)
-            verdict = await _verdict(visit, look, give_up)
-            rows.append(row(look.experiment, look.timeline, verdict, time.time()))
+            known = await _known(visit, look, give_up)
+            rows.append(row(look.experiment, look.timeline, known, time.time()))
         except ApiError as error:
             rows.append({"name": outline.name, "status": outline.status.name.lower(), "damage": error.problem.message})
     readiness = service.readiness
@@ -64,7 +65,10 @@ async def show(visit: Visit) -> Response:
         "overview.html",
         visit,
         rows=rows,
-        alarms=sum(bool(each.get("problems") or each["damage"]) for each in rows),
+        alarms=sum(
+            bool(each["damage"] or each["problems"] or (each["holding"] and each["holding"]["problem"]))
+            for each in rows
+        ),
         is_empty=not mine,
         wanted=wanted,
         chosen=chosen,
@@ -78,7 +82,9 @@ async def show(visit: Visit) -> Response:
 
 
 async def _needing_attention(visit: Visit, outlines: list[Outline]) -> tuple[list[Outline], int]:
-    """Return the experiments that are paused, damaged or have a problem, and of how many that is not known yet."""
+    """Return the experiments that are paused, damaged, held up or have a problem, and of how many that is not known
+    yet.
+    """
     known, give_up = visit.pages.attention, time.monotonic() + ATTENTION_SECONDS
     found, unseen = [], 0
     for each in outlines:
@@ -89,44 +95,68 @@ async def _needing_attention(visit: Visit, outlines: list[Outline]) -> tuple[lis
             if time.monotonic() > give_up:
                 unseen += 1
                 continue
-            seen = known[each.name] = each.events, each.status, await _needs_attention(visit, each)
-        if seen[2]:
+            since = await _attention_from(visit, each, give_up)
+            if since is None:
+                unseen += 1
+                continue
+            seen = known[each.name] = each.events, each.status, since
+        if seen[2] <= time.time():
             found.append(each)
     return found, unseen
 
 
-async def _needs_attention(visit: Visit, outline: Outline) -> bool:
+async def _attention_from(visit: Visit, outline: Outline, give_up: float) -> float | None:
+    """Return from when on an experiment needs attention if nothing happens, in seconds since 1970.
+
+    None: that is not known yet, as its estimates take their time. Of one with very many decisions nobody waits for
+    them: what holds it up is known once its page was open.
+    """
     try:
         look = await visit.service.look(outline.name)
     except ApiError:
-        return True
-    return outline.status == Status.PAUSED or bool(problems(look.experiment))
+        return 0.0
+    if outline.status == Status.PAUSED or problems(look.experiment):
+        return 0.0
+    known = await _known(visit, look, give_up)
+    if known is None:
+        return math.inf if look.events > MANY_EVENTS else None
+    return math.inf if known.waits_for is None else holding_since(look.experiment, known.waits_for)
 
 
 def _page(text: str) -> int:
     return max(1, int(text)) if text.isascii() and text.isdigit() and len(text) < 9 else 1
 
 
-async def _verdict(visit: Visit, look: Look, give_up: float) -> str:
-    """Return which arm wins, in a few words, if that is known or can be soon."""
+async def _known(visit: Visit, look: Look, give_up: float) -> Known | None:
+    """Return what is known of an experiment, if that can be had soon."""
     seconds = min(KNOWN_SECONDS, give_up - time.monotonic())
     known = await visit.pages.feed(look.experiment.name).known(max(0.0, seconds), look.events)
+    return None if known is None else msgspec.json.decode(known, type=Known)
+
+
+def _verdict(known: Known | None) -> str:
+    """Return which arm wins, in a few words."""
     if known is None:
         return "open it to see"
-    found = msgspec.json.decode(known, type=Known).estimates
+    found = known.estimates
     if found.winner is not None:
         return f"{found.winner} wins"
-    return "nothing is known yet" if found.leader is None else f"{found.leader} leads, not sure yet"
+    if found.leader is None:
+        return "nothing is known yet"
+    evidence = "not sure yet" if known.answer.progress is None else f"{known.answer.progress} % of the evidence needed"
+    return f"{found.leader} leads, {evidence}"
 
 
-def row(shown: Experiment, timeline: ExperimentTimeline, verdict: str, now: float) -> dict[str, Any]:
+def row(shown: Experiment, timeline: ExperimentTimeline, known: Known | None, now: float) -> dict[str, Any]:
     """Return an experiment as the list shows it."""
+    waits_for = None if known is None else known.waits_for
     return {
         "name": shown.name,
         "status": shown.status,
         "damage": "",
         "shares": share_bar(shown),
-        "verdict": verdict,
+        "verdict": _verdict(known),
+        "holding": None if waits_for is None else holding(shown, waits_for, now),
         "rounds": f"{shown.rounds:,}",
         "outstanding": f"{shown.outstanding:,}",
         "last": last_decision(timeline, now),

@@ -1,12 +1,14 @@
 """What the list and the page of an experiment both show of it."""
 
+import math
 from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
 
 from belated.api.types import Experiment, ExperimentTimeline, ShareLimits
-from belated.service.words import ago, percent
-from belated.templates.display import number, shortened
+from belated.service.views import WaitsFor
+from belated.service.words import ago, duration, percent
+from belated.templates.display import counted, number, shortened
 
 COLOURS = 8
 MOST_LISTED = 100
@@ -18,6 +20,10 @@ MOST_NAMED = 8
 LEAST_DECISIONS = 100
 """Of an experiment, or of an arm, before the lack of outcomes is worth a word."""
 MOST_THROWN_AWAY = 0.5
+HELD_TIMES = 3.0
+"""A decision holds up the verdict for long if it has waited so many times as long as 99 % of the outcomes took."""
+LEAST_HELD = 60.0
+"""Seconds."""
 
 
 def listed(shown: Experiment) -> list[dict[str, Any]]:
@@ -106,6 +112,32 @@ def problems(shown: Experiment) -> list[str]:
             " learner had given up on their decisions."
         )
     return found
+
+
+def holding_since(shown: Experiment, waits_for: WaitsFor) -> float:
+    """Return from when on a decision without an outcome has held up the verdict for long, in seconds since 1970.
+
+    Never where a deadline settles it, while few decisions wait for it, or where nobody knows how long an outcome takes.
+    """
+    took = shown.delays.seconds.p99
+    if shown.missing != "wait" or took is None or shown.rounds - waits_for.round < LEAST_DECISIONS:
+        return math.inf
+    return waits_for.at + max(HELD_TIMES * took, LEAST_HELD)
+
+
+def holding(shown: Experiment, waits_for: WaitsFor, now: float) -> dict[str, Any]:
+    """Return the decision that holds up the verdict, as the list names it."""
+    waited = max(0.0, now - waits_for.at)
+    return {
+        "id": waits_for.id,
+        "name": f"of round {waits_for.round:,}" if waits_for.id is None else waits_for.id,
+        "ago": ago(waited),
+        "problem": f"has waited for its outcome for {duration(waited, 0)}, and holds up the verdict on"
+        f" {counted(shown.rounds - waits_for.round, 'later decision')}: report its outcome, or give missing outcomes a"
+        " deadline in the next experiment."
+        if now >= holding_since(shown, waits_for)
+        else "",
+    }
 
 
 def limits_words(limits: ShareLimits | None) -> str:

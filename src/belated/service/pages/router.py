@@ -84,8 +84,8 @@ class Pages:
 
     def __init__(self, service: "Service") -> None:
         self.service = service
-        self.attention: dict[str, tuple[int, Status, bool]] = {}
-        """Which experiments needed attention when they were looked at: with so many events, in this status."""
+        self.attention: dict[str, tuple[int, Status, float]] = {}
+        """From when on experiments need attention, with so many events, in this status; in seconds since 1970."""
         self.simulating = asyncio.Semaphore(SIMULATIONS)
         self._feeds: OrderedDict[tuple[str, str], Feed] = OrderedDict()
         self._tasks: set[asyncio.Task[Any]] = set()

@@ -9,12 +9,13 @@
 //   more     what is said behind the legend, of what is not drawn
 //   also     rows of the table that are not drawn: [[name, number, …], …]
 //   empty    what is said where there is nothing to draw
-//   series   [{label, colour, values, low, high}]: colour is a custom property of the page; low and high, if there,
-//            are the ends of a band around the values
+//   series   [{label, colour, values, low, high, dotted}]: colour is a custom property of the page; low and high, if
+//            there, are the ends of a band around the values
 // A value that is not there is null, and leaves a gap. Times are in UTC, as everywhere on the pages.
 
 const HEIGHT = 260, NARROW = 560, MOST_ROWS = 24;
 const FEW_BANDS = 3;  // more bands on top of each other are fainter
+const DOTS = [1, 5];  // of a dotted line: how long a dot is, and the gap behind it
 const drawn = new Map();
 const colour = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
@@ -62,7 +63,7 @@ function options(frame, picture) {
   const series = [{}], bands = [];
   picture.series.forEach((each, k) => {
     const stroke = colour(each.colour);
-    series.push({ stroke, width: 2, spanGaps: false, points: { show: false },
+    series.push({ stroke, width: 2, spanGaps: false, points: { show: false }, ...(each.dotted ? { dash: DOTS, cap: "round" } : {}),
       ...(bars ? { fill: stroke, paths: uPlot.paths.bars({ size: [0.8 / picture.series.length, 60],
         align: picture.series.length === 1 ? 0 : k ? 1 : -1 }) } : {}) });
     if (each.low) {
@@ -111,8 +112,8 @@ function legend(frame, picture) {
   at.className = "soft at";
   picture.series.forEach(each => {
     const item = document.createElement("span"), dot = document.createElement("i"), value = document.createElement("b");
-    dot.className = "dot";
-    dot.style.background = colour(each.colour);
+    dot.className = each.dotted ? "dots" : "dot";
+    dot.style[each.dotted ? "borderColor" : "background"] = colour(each.colour);
     const label = document.createElement("bdi");
     label.textContent = each.label;
     item.append(dot, " ", label, " ", value);

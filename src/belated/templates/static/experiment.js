@@ -47,6 +47,20 @@ function busiest(arms, decisions) {
   const chosen = [...arms].sort((a, b) => decisions(b) - decisions(a)).slice(0, ARMS);
   return arms.filter(each => chosen.includes(each)).map((each, k) => ({ ...each, colour: "--arm" + k }));
 }
+
+// How the level moved by time, not by settled decisions: that of the decisions made until a point, as far back as curves go.
+function levels({ length, levels }, totals) {
+  const ends = totals.map((_, k) => sum(totals.slice(0, k + 1)));
+  return ends.map((end, at) => {
+    const begin = ends[at - TOGETHER] ?? 0;
+    let all = 0, count = 0;
+    for (let k = Math.floor(begin / length); k < Math.min(levels.length, end / length); k++) {
+      const both = Math.min(end, (k + 1) * length) - Math.max(begin, k * length);
+      if (levels[k] !== null) { all += both * levels[k]; count += both; }
+    }
+    return count ? all / count : null;
+  });
+}
 const fewer = arms => arms.length > ARMS ? `${ARMS} of ${short(data.n_arms)} arms are drawn, those with the most decisions.` : "";
 
 function charts() {
@@ -64,7 +78,10 @@ function charts() {
     series: busiest(arms, ({ arm }) => sum(arm.decisions)).map(each => ({ ...each, values: whole.map((_, k) => pick(each.arm, k)) })) });
   show("shares", over((arm, k) => totals[k] ? arm.decisions[k] / totals[k] : null, percent, { from0: true }));
   const lately = (values, k) => sum(values.slice(Math.max(0, k + 1 - TOGETHER), k + 1));
-  show("means", over((arm, k) => lately(arm.outcomes, k) ? value(lately(arm.losses, k) / lately(arm.outcomes, k)) : null, short));
+  const means = over((arm, k) => lately(arm.outcomes, k) ? value(lately(arm.losses, k) / lately(arm.outcomes, k)) : null, short);
+  const movement = known?.estimates.movement;
+  if (movement) means.series.push({ label: "level of all arms", colour: "--ink", dotted: true, values: levels(movement, totals).slice(0, whole.length) });
+  show("means", means);
   show("waiting", { kind: "time", across: "until", x, format: short, marks, from0: true,
     series: [{ label: "outstanding", colour: "--accent", values: line.outstanding }] });
   const select = document.getElementById("delay-arm"), names = arms.map(each => each.label);
@@ -138,13 +155,14 @@ function course(found) {
   text(document, "known-at", found.known_at === null ? "" : `${found.winner} wins from decision ${found.known_at.toLocaleString("en")} on.`);
 }
 
+const opposite = ({ value, low, high }) => ({ value: value === null ? null : 0 - value, low: 0 - high, high: 0 - low });
 const signed = ({ value, low, high }) => `${value > 0 ? "+" : ""}${short(value)} (${short(low)} to ${short(high)})`;
 
 // How much better the leader is, and what deciding was worth.
 function compared({ leader, rival, differences, uplift }) {
-  const found = differences.find(each => each.arm === leader && each.other === rival), parts = [];
-  if (found && found.difference.value !== null)
-    parts.push(`${leader} compared with ${rival}: ${signed(found.difference)}.`);
+  const is = (one, other) => differences.find(each => each.arm === one && each.other === other)?.difference, parts = [];
+  const back = is(rival, leader), found = is(leader, rival) ?? (back && opposite(back));
+  if (found && found.value !== null) parts.push(`${leader} compared with ${rival}: ${signed(found)}.`);
   if (uplift && uplift.low < uplift.high) parts.push(`The choices so far, compared with choosing uniformly: ${signed(uplift)} a decision.`);
   const most = data.timeline && [...data.arms].sort((a, b) => parseFloat(b.percent) - parseFloat(a.percent))[0];
   if (leader !== null && most && most.label !== String(leader))
@@ -162,19 +180,39 @@ function holding(decision) {
   return [item];
 }
 
+// The verdict, and what it means; a part that there is not takes no room.
+function answer({ headline, meaning, progress, level, ...parts }) {
+  text(document, "verdict", headline);
+  text(document, "meaning", meaning);
+  text(document, "level", level);
+  document.getElementById("level").hidden = !level;
+  const evidence = document.getElementById("evidence");
+  evidence.hidden = progress === null;
+  if (progress !== null) {
+    text(evidence, "progress", String(progress));
+    evidence.querySelector("svg").setAttribute("aria-label", `evidence: ${progress} % of what is needed`);
+    evidence.querySelector(".had").setAttribute("width", progress + "%");
+  }
+  for (const name of ["candidates", "remaining", "named"]) {
+    text(document, name, parts[name]);
+    document.querySelector(`[data-show="${name}"]`).parentElement.hidden = !parts[name];
+  }
+}
+
 function estimates() {
   if (!known) return;
   const found = known.estimates;
-  text(document, "verdict", found.verdict);
+  answer(known.answer);
   text(document, "compared", compared(found));
-  document.getElementById("notes").replaceChildren(...found.notes.map(note => {
+  document.getElementById("notes").replaceChildren(...known.answer.notes.map(note => {
     const item = document.createElement("li");
     item.textContent = note;
     return item;
   }), ...holding(known.waits_for));
   const seen = found.arms.map(each => each.mean), left = Math.min(...seen.map(each => each.low)), right = Math.max(...seen.map(each => each.high));
   const place = value => right > left ? 100 * (value - left) / (right - left) : 50;
-  const shown = rows();
+  const shown = rows(), out = new Set(known.answer.ruled_out);
+  for (const [label, row] of shown) row.querySelector(".out").hidden = !out.has(label);
   for (const { arm, mean, outcomes } of found.arms) {
     const row = shown.get(String(arm));
     if (!row) continue;
@@ -241,7 +279,7 @@ function follow() {
     state();
     if (JSON.stringify(data.form) !== before) renew();
   });
-  stream.addEventListener("known", message => { known = JSON.parse(message.data); estimates(); });
+  stream.addEventListener("known", message => { known = JSON.parse(message.data); estimates(); charts(); });
   stream.addEventListener("problem", message => say(JSON.parse(message.data)));
 }
 
