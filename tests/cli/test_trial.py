@@ -43,7 +43,13 @@ def test_json_has_everything(capsys: Captured) -> None:
     assert (found["learner"], found["stop"], found["looks"]) == ("guarded", "win", [20, 40, 60])
     adaptive, fixed = found["designs"]
     assert (adaptive["design"], fixed["design"]) == ("guarded", "fixed randomisation")
-    assert [each["name"] for each in fixed["analyses"]] == ["randomisation", "betting", "calibrated", "naive", "peeking"]
+    assert [each["name"] for each in fixed["analyses"]] == [
+        "randomisation",
+        "betting",
+        "calibrated",
+        "naive",
+        "peeking",
+    ]
     for name in (
         "shares",
         "best_share",

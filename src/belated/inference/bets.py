@@ -182,9 +182,14 @@ class Bets:
 
     def difference(self, a: int, b: int) -> float:
         """Return the estimate of the average difference between the means of two arms; nan: never compared."""
+        weight = self.weight(a, b)
+        return min(max(self.gain(a, b) / weight, -1.0), 1.0) if weight > 0.0 else math.nan
+
+    def gain(self, a: int, b: int) -> float:
+        """Return the sum of x, which is positive where a does better than b."""
         row, side = self.pair(a, b)
-        gain, weight = self.state.pairs.sums[row, [core.GAIN, core.WEIGHT]].tolist()
-        return (gain if side == 0 else -gain) / weight if weight > 0.0 else math.nan
+        gain = float(self.state.pairs.sums[row, core.GAIN])
+        return gain if side == 0 else -gain
 
     def differences(self, pairs: list[tuple[int, int]], levels: Floats) -> tuple[Floats, Floats]:
         """Return the ends of intervals for average differences, each end wrong with probability exp(-level)."""

@@ -113,7 +113,7 @@ def _range(ahead: Integers, wins: NDArray[np.bool_]) -> Range:
     first = np.where(wins.any(axis=1), ahead[wins.argmax(axis=1)], np.inf)
     low, high = np.quantile(first, [LOW, HIGH], method="inverted_cdf").tolist()
     if math.isinf(low):
-        return int(ahead[-1]), None
+        return _rounded(float(ahead[-1]), math.floor), None
     return _rounded(low, math.floor), None if math.isinf(high) else _rounded(high, math.ceil)
 
 

@@ -1,11 +1,12 @@
 """How the level of rewards moves: in at most 64 stretches of equal length, whatever the shares of arms did meanwhile.
 
-Each arm's mean in each stretch is compared with its mean over all of them. If means stay the same, the sum of
+The rewards of each stretch are compared with what the arms that were played there bring on average over all stretches.
+If means stay the same, the sum over stretches of
 
-    n (mean in the stretch - mean)^2 / variance
+    (rewards - expected)^2 / variance
 
-over arms and stretches is about as large as the number of stretches less one, arm by arm. A sum that is LIMIT standard
-deviations above that says that the level moves: nights and days, weekends, a launch.
+is about as large as the number of stretches less one. A sum that is LIMIT standard deviations above that says that the
+level moves: nights and days, weekends, a launch. Arms that take turns while the level stays are another matter.
 """
 
 from typing import Any, NamedTuple
@@ -35,11 +36,13 @@ class Movement(NamedTuple):
 
     @property
     def low(self) -> float:
-        return float(np.nanmin(self.levels))
+        """The level that one stretch in ten is below."""
+        return float(np.nanquantile(self.levels, 0.1))
 
     @property
     def high(self) -> float:
-        return float(np.nanmax(self.levels))
+        """The level that one stretch in ten is above."""
+        return float(np.nanquantile(self.levels, 0.9))
 
 
 class Level:
@@ -87,20 +90,20 @@ class Level:
     def movement(self) -> Movement | None:
         """Return how the level moved, if it moved more than chance explains."""
         outcomes = self.counts.sum(axis=0)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            means = self.rewards.sum(axis=0) / outcomes
-            variance = self.squares / outcomes - means**2
-            compared = (self.counts >= MIN_OUTCOMES) & (variance > 1e-12)
-            squares = self.counts * (self.rewards / self.counts - means) ** 2 / variance
-            peaked = np.maximum(1.0 / variance - 6.0, 0.0) / self.counts  # how much more a sum of rare outcomes varies
-        degrees = np.maximum(compared.sum(axis=0) - 1, 0)
-        spread = float(np.where(compared, 2.0 + peaked, 0.0).sum())
-        if not degrees.any():
+        means = self.rewards.sum(axis=0) / np.maximum(outcomes, 1.0)
+        variances = np.maximum(self.squares / np.maximum(outcomes, 1.0) - means**2, 0.0)
+        expected, variance = self.counts @ means, self.counts @ variances
+        compared = (self.counts.sum(axis=1) >= MIN_OUTCOMES) & (variance > 1e-9)
+        if np.count_nonzero(compared) < 2:
             return None
-        excess = float(np.where(compared, squares, 0.0).sum() - degrees.sum())
-        if excess <= LIMIT * spread**0.5:
+        squares = (self.rewards.sum(axis=1) - expected)[compared] ** 2 / variance[compared]
+        # a square of a sum of rare outcomes varies more than that of a normal one
+        peaked = (
+            np.maximum(self.counts @ (variances * (1.0 - 6.0 * variances)), 0.0)[compared] / variance[compared] ** 2
+        )
+        excess = float(squares.sum()) - (squares.size - 1)
+        if excess <= LIMIT * float((2.0 + peaked).sum()) ** 0.5:
             return None
-        expected = (self.counts * np.nan_to_num(means)).sum(axis=1)
         overall = self.rewards.sum() / outcomes.sum()
         with np.errstate(invalid="ignore", divide="ignore"):
             levels = np.where(

@@ -69,10 +69,11 @@ class Randomisation(Method):
         return self.bets.least_evidence(arm, self.rivals(arm))
 
     def _advantage(self, arm: int) -> float:
-        """Return by how much an arm is better than each of the others it was compared with, the mean of that."""
-        found = [self.bets.difference(arm, other) for other in self.rivals(arm).tolist()]
-        compared = [each for each in found if not math.isnan(each)]
-        return sum(compared) / len(compared) if compared else -math.inf
+        """Return by how much an arm is better than those it was compared with, on average over the comparisons."""
+        rivals = self.rivals(arm).tolist()
+        weights = [self.bets.weight(arm, other) for other in rivals]
+        gains = [self.bets.gain(arm, other) for other in rivals]
+        return sum(gains) / sum(weights) if any(weights) else -math.inf
 
     @property
     def candidates(self) -> list[int]:
