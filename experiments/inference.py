@@ -127,7 +127,7 @@ def daily(run: Settled) -> tuple[Floats, Floats]:
     place = np.arange(run.arms.size) // DAY * run.chances.shape[1] + run.arms
     size = days * run.chances.shape[1]
     total = np.bincount(place, minlength=size).reshape(days, -1).astype(np.float64)
-    good = np.bincount(place, run.rewards, minlength=size).reshape(days, -1)
+    good = np.bincount(place, run.rewards, minlength=size).reshape(days, -1).astype(np.float64)
     return total - good, good
 
 

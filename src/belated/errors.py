@@ -64,11 +64,10 @@ def check_share(name: str, value: Any) -> float:
     return float(value)
 
 
-def check_alpha(value: Any) -> float:
-    """Return the probability with which a statement may be wrong, or raise."""
+def check_alpha(value: Any) -> None:
+    """Refuse what is no probability with which a statement may be wrong."""
     if isinstance(value, bool) or not isinstance(value, Real) or not 0.0 < float(value) < 1.0:
         raise InvalidValue(f"alpha is {value!r}; a number above 0 and below 1 is needed", "alpha")
-    return float(value)
 
 
 def check_positive(name: str, value: Any) -> float:
