@@ -7,8 +7,8 @@ from belated.cli.options import add_store, rate
 
 LOG_HELP = """\
 NAME   of an experiment in the ledger, or a file: CSV, NDJSON or Parquet, with a row for each decision
-       (columns arm; reward, loss or value, empty where it is not known yet; if there are any: propensity, time,
-       outcome_time or delay, id), or an export of `belated ledger export`.
+       (columns arm; reward, loss or value, empty where it is not known yet; if there are any: propensity,
+       distribution, time, outcome_time or delay, id), or an export of `belated ledger export`.
 """
 _COLUMNS = {
     "arm": "the arm",
@@ -16,6 +16,7 @@ _COLUMNS = {
     "loss": "the loss, from 0 to 1, in place of a reward",
     "value": "the outcome in units of its own, with --lowest and --highest, in place of a reward",
     "propensity": "the probability with which the arm was chosen",
+    "distribution": "the probability of every arm, as a JSON object",
     "time": "when the decision was made: a round, a number or a date; rows are sorted by it",
     "outcome_time": "when the outcome came, in the same unit",
     "delay": "how much time the outcome took, in place of an outcome time; in seconds where times are dates",

@@ -10,6 +10,7 @@ GUESSES = {
     "reward": ("reward", "outcome", "success", "converted", "conversion", "click"),
     "loss": ("loss",),
     "propensity": ("propensity", "propensity_score", "pscore", "probability", "action_prob"),
+    "distribution": ("distribution", "probabilities"),
     "time": ("round", "time", "timestamp", "at", "date", "datetime", "decided_at", "decision_time"),
     "outcome_time": (
         "outcome_time",

@@ -1,11 +1,14 @@
 """Logs with a row for each decision."""
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from belated.errors import InvalidValue, check_positive
+from belated.logs.events import distributions_of
 from belated.logs.ids import Ids
 from belated.logs.labels import Labels
 from belated.logs.log import Arm, Floats, Log, waits_of
@@ -13,6 +16,7 @@ from belated.logs.pieces import Source
 from belated.logs.rejections import (
     BEYOND,
     EMPTY_TIME,
+    NO_DISTRIBUTION,
     NO_NUMBER,
     NO_OUTCOME_TIME,
     NO_PROPENSITY,
@@ -26,7 +30,7 @@ from belated.logs.rejections import (
 )
 from belated.logs.scale import Scale
 from belated.logs.times import Clock, durations, is_duration
-from belated.logs.values import Mask, numbers
+from belated.logs.values import Mask, numbers, texts
 
 _ROUNDING = 1e-9
 """100 * 1.1 is a little more than 110, and is meant to be 110."""
@@ -90,6 +94,8 @@ class DecisionReader:
             "rewards": rewards,
             "propensities": propensities(rows, self._columns.get("propensity")),
         }
+        if name := self._columns.get("distribution"):
+            found["distributions"] = distributions(rows, name)
         if name := self._columns.get("time"):
             times = self._clock.times(rows, name)
             rows.reject(times.is_empty, name, EMPTY_TIME)
@@ -146,11 +152,15 @@ class DecisionReader:
             self._note_clipped(int(np.count_nonzero(clipped & ~np.isnan(rewards))), self._scale)
         labels, arms, _ = self._labels.sorted(columns.pop("arms"))
         times, took = columns.get("times"), columns.get("durations")
+        shares = by_label(columns.get("distributions"), labels)
+        if shares is not None and "propensity" not in self._columns:
+            columns["propensities"] = shares[np.arange(arms.size), arms]
         return Log(
             labels=labels,
             arms=arms,
             rewards=rewards,
             propensities=columns["propensities"],
+            distributions=shares,
             waits=None if took is None else self._waits(times, took),
             times=times,
             durations=took,
@@ -204,6 +214,33 @@ def propensities(rows: Checked, name: str | None) -> Floats:
     rows.reject(given.is_wrong, name, NO_NUMBER)
     rows.reject((given.values <= 0) | (given.values > 1), name, NO_PROPENSITY)
     return given.values
+
+
+def distributions(rows: Checked, name: str) -> NDArray[Any]:
+    """Return the probability of each arm by its label, as text, None where it is not known: from JSON objects, or from
+    structs of a frame. Rows with anything else are bad.
+    """
+    column = rows.frame[name]
+    given = column.to_list() if column.dtype.base_type().__name__ == "Struct" else texts(column).to_list()
+    found = np.full(len(given), None, dtype=object)
+    is_wrong = np.zeros(len(given), dtype=np.bool_)
+    for place, each in enumerate(given):
+        if each is not None and each != "":
+            try:
+                shares = json.loads(each) if isinstance(each, str) else each
+                found[place] = {str(arm): float(share) for arm, share in shares.items() if share is not None}
+            except (ValueError, TypeError, AttributeError):
+                is_wrong[place] = True
+    rows.reject(is_wrong, name, NO_DISTRIBUTION)
+    return found
+
+
+def by_label(rows: NDArray[Any] | None, labels: Sequence[Arm]) -> Floats | None:
+    """Return the probabilities of all arms at each decision; None where no decision has them."""
+    if rows is None:
+        return None
+    known = {place: row for place, row in enumerate(rows.tolist()) if row is not None}
+    return distributions_of(known, rows.size, [str(label) for label in labels])
 
 
 def _differences(outcome_times: Floats, times: Floats) -> Floats:

@@ -1,6 +1,5 @@
 """Logs from exports of a ledger, with a row for each event; the same as `EventLog` makes of the events."""
 
-import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,13 +9,12 @@ import numpy.typing as npt
 from belated.errors import InvalidValue
 from belated.logs.changes import Change
 from belated.logs.columns import EVENT_COLUMNS
-from belated.logs.decisions import propensities, shares
-from belated.logs.events import distributions_of
+from belated.logs.decisions import by_label, distributions, propensities, shares
 from belated.logs.ids import later_twins, reject_twins
 from belated.logs.labels import Labels
 from belated.logs.log import Arm, Floats, Integers, Log
 from belated.logs.pieces import Source
-from belated.logs.rejections import NO_DISTRIBUTION, NO_ROUND, NO_SHARE, NOT_MADE, Checked, Rejections
+from belated.logs.rejections import NO_ROUND, NO_SHARE, NOT_MADE, Checked, Rejections
 from belated.logs.times import Clock
 from belated.logs.values import texts
 
@@ -125,7 +123,7 @@ class EventReader:
             arms=arms,
             rewards=rewards,
             propensities=decisions["propensities"],
-            distributions=_distributions(decisions["details"], labels),
+            distributions=by_label(decisions["details"], labels),
             waits=waits,
             times=times if is_timed else None,
             durations=took if is_timed else None,
@@ -162,26 +160,10 @@ def _rounds(rows: Checked) -> Integers:
 
 
 def _details(rows: Checked) -> npt.NDArray[Any]:
-    """Return the details of decisions, the probabilities of all arms as JSON; those that are none are bad."""
-    has_details = "detail" in rows.frame.columns
-    details = texts(rows.frame["detail"]).to_list() if has_details else [None] * len(rows.lines)
-    found = np.full(len(details), None, dtype=object)
-    for place, detail in enumerate(details):
-        if detail:
-            try:
-                shares = json.loads(detail)
-                found[place] = {str(arm): float(share) for arm, share in shares.items()}
-            except (ValueError, TypeError, AttributeError):
-                wrong = np.zeros(len(details), dtype=np.bool_)
-                wrong[place] = True
-                rows.reject(wrong, "detail", NO_DISTRIBUTION)
-    return found
-
-
-def _distributions(details: npt.NDArray[Any], labels: Sequence[Arm]) -> Floats | None:
-    """Return the probabilities of all arms at each decision; None where no decision has them."""
-    rows = {place: row for place, row in enumerate(details.tolist()) if row is not None}
-    return distributions_of(rows, details.size, [str(label) for label in labels])
+    """Return the probabilities of all arms that decisions have as their details."""
+    if "detail" not in rows.frame.columns:
+        return np.full(len(rows.lines), None, dtype=object)
+    return distributions(rows, "detail")
 
 
 def _losses(rows: Checked) -> Floats:

@@ -68,9 +68,9 @@ def read_log(
         The range of outcomes in units of their own, such as revenue: a column `value` is then read in place of a reward
         or a loss, if there is one. Values beyond the range are clipped and counted, or bad, as the scale says.
     columns
-        The names of columns, where they are not what one would guess: arm; reward, loss or value; propensity; time,
-        when the decision was made: a round, a number or a date; outcome_time, when its outcome came, or delay, how much
-        time it took; id.
+        The names of columns, where they are not what one would guess: arm; reward, loss or value; propensity, of the
+        chosen arm; distribution, of every arm, as a JSON object; time, when the decision was made: a round, a number or
+        a date; outcome_time, when its outcome came, or delay, how much time it took; id.
     """
     return read_log_file(path, bad_rows=bad_rows, arms=arms, accrual=accrual, scale=scale, **columns).log
 
