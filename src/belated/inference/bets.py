@@ -100,12 +100,14 @@ class Bets:
     def grow(self) -> None:
         """Make room for one more arm, which is not there yet."""
         old, n_arms = self.state, len(self.floors) + 1
-        self.floors, self.ever = np.append(self.floors, 0.0), np.append(self.ever, False)
+        floor = float(self.floors.min())  # what all arms have, a newcomer will have, too, or its decisions weigh less
+        self.floors, self.ever = np.append(self.floors, floor), np.append(self.ever, False)
         self.state = new = _new_state(n_arms)
         for larger, smaller in zip(_arrays(new), _arrays(old), strict=True):
             larger[tuple(slice(size) for size in smaller.shape)] = smaller
         new.present[-1] = 0
-        new.play_caps[-1] = 1.0
+        new.caps[:-1, -1] = np.minimum(self.floors[:-1], floor)
+        new.play_caps[-1] = core.play_weight(floor, 1.0) if floor > 0.0 else 1.0
 
     def change(self, arm: int, present: bool) -> None:
         """Let an arm come or leave."""
