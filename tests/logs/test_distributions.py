@@ -58,7 +58,7 @@ def test_rows_without_one_are_not_known_and_others_are_sorted_with_their_rows() 
 @pytest.mark.parametrize("wrong", ["[0.2, 0.8]", "x", '{"x": "much"}', "3"])
 def test_a_distribution_that_is_none_is_a_bad_row(wrong: str) -> None:
     frame = polars.DataFrame({"arm": ["x", "y"], "reward": [1, 0], "distribution": [json.dumps(SHARES), wrong]})
-    with refused(None, repr(wrong), "distribution"):
+    with refused("distribution", repr(wrong)):
         frame_log(frame)
 
 
