@@ -428,3 +428,13 @@ def test_intervals_hold_at_all_times_where_means_move() -> None:
             assert high - low < 0.5
             missed[floor] += outside
     assert max(missed.values()) <= 3
+
+
+@pytest.mark.parametrize("at", [0, 100])
+def test_a_decision_that_was_certain_makes_the_average_no_plain_one(at: int) -> None:
+    """Wherever it stands, also first: it counts for nothing, so the average is not over all decisions."""
+    arms = np.arange(400) % 2
+    propensities = np.full(400, 0.5)
+    assert estimates(Log.from_arrays(arms, (arms == 0) * 1.0, propensities=propensities)).average == "plain"
+    propensities[at] = 1.0
+    assert estimates(Log.from_arrays(arms, (arms == 0) * 1.0, propensities=propensities)).average == "open"

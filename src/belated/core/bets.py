@@ -162,8 +162,7 @@ def pair_weight(first: float, second: float, cap: float) -> float:
     if cap > 0.0 and min(first, second) >= cap * _ROUNDING:
         return cap
     both = first + second
-    openness = first * second / both if both > 0.0 else 0.0
-    return min(cap, openness) if cap > 0.0 else openness
+    return first * second / both if both > 0.0 else 0.0  # below either probability, so below a cap that one has missed
 
 
 @kernel(inline=True)
